@@ -1,0 +1,32 @@
+# One image per role:
+#
+#   docker build --target manager -t ekiden-manager .
+#   docker build --target segment -t ekiden-segment .
+#
+# Each holds one static binary and the certificates of public authorities: no shell, no libc, no package manager, no root.
+
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY main.go ./
+COPY api api
+COPY controllers controllers
+COPY runtime runtime
+ARG VERSION=dev
+ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/manager . && \
+    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/segment ./runtime/cmd/segment
+
+FROM scratch AS base
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+USER 65532:65532
+
+FROM base AS segment
+COPY --from=build /out/segment /segment
+ENTRYPOINT ["/segment"]
+
+FROM base AS manager
+COPY --from=build /out/manager /manager
+ENTRYPOINT ["/manager"]

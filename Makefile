@@ -1,0 +1,112 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Targets run in the order in which they are written: the tests share one machine, and fast ones speak first.
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+# What is built does not depend on flags and workspaces of whoever builds it.
+export GOFLAGS := -buildvcs=false
+export GOWORK := off
+
+GO ?= go
+# Tools are pinned in hack/tools/go.mod and built on first use.
+TOOL := $(GO) tool -modfile=hack/tools/go.mod
+# golangci-lint with kube-api-linter built in.
+LINT := $(TOOL) golangci-lint-kube-api-linter
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+MODULES := . hack/devcluster hack/tools
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/reference
+
+# The race detector wants a C compiler.
+RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
+
+##@ Every day
+
+.PHONY: help
+help: ## This text. A target without help is not meant to be called.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-zA-Z0-9_\/-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: generate
+generate: ## Write what is generated: deepcopy, CRDs, RBAC, reference docs.
+	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	rm -rf bin/rbac
+	$(TOOL) controller-gen rbac:roleName=ekiden-manager paths=./controllers/... paths=. output:rbac:artifacts:config=bin/rbac
+	cp bin/rbac/role.yaml config/rbac/role.yaml # Missing if no marker was found: a blank line parts markers from the comment of a type.
+	$(GO) run ./hack/docs
+
+.PHONY: fmt
+fmt: ## Format all Go code: gofumpt, our own imports last.
+	$(LINT) fmt ./...
+	cd hack/devcluster && $(GO) tool -modfile=../tools/go.mod golangci-lint-kube-api-linter fmt --config ../../.golangci.yml ./...
+
+.PHONY: lint
+lint: ## Lint all of the module, then api/ by the conventions of Kubernetes.
+	$(LINT) run ./...
+	$(LINT) run --config .golangci-kal.yml ./api/...
+
+.PHONY: test
+test: build bin/devcluster test-pure test-store test-crd test-integration ## Build everything, then run every test, fast ones first.
+
+.PHONY: test-pure
+test-pure: ## Decisions, laws and stories: need nothing.
+	$(if $(RACE),,@echo "no C compiler: running without the race detector")
+	packages=$$($(GO) list ./... | grep -vE '/ekiden/(test/(crd|integration)|runtime/store|controllers/ledger)(/|$$)')
+	$(GO) test $(RACE) -shuffle=on $$packages
+
+.PHONY: test-store
+test-store: ## The ports to Postgres against a real server, which is started if EKIDEN_TEST_DSN names none.
+	$(GO) test $(RACE) -shuffle=on ./runtime/store/... ./controllers/ledger/...
+
+.PHONY: test-crd
+test-crd: bin/devcluster ## Schemas, rules and rights of the API against a real API server.
+	$(GO) test -count=1 -timeout=15m ./test/crd/...
+
+.PHONY: test-integration
+test-integration: build bin/devcluster ## Whole runs on the development cluster.
+	$(GO) test -count=1 -timeout=30m ./test/integration/...
+
+.PHONY: test-devcluster
+test-devcluster: bin/devcluster ## The development cluster itself: its own module, real clusters included.
+	cd hack/devcluster && CGO_ENABLED=0 DEVCLUSTER='$(CURDIR)/bin/devcluster' $(GO) test -trimpath ./...
+
+##@ Before a change is done
+
+.PHONY: verify
+verify: ## Fail if generating, tidying or linting would change or find anything.
+	hack/verify-generated.sh '$(MAKE) --no-print-directory generate' $(GENERATED)
+	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff); done
+	$(MAKE) --no-print-directory lint
+
+.PHONY: check
+check: verify test test-devcluster ## All of the above.
+
+##@ Build and run
+
+.PHONY: build
+build: ## Build manager, segment, kubectl-ekiden and modelserver into bin/.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/manager .
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/segment ./runtime/cmd/segment
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-ekiden ./cli/kubectl-ekiden
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/modelserver ./test/modelserver/cmd/modelserver
+
+bin/devcluster: $(shell find hack/devcluster -type f -not -name '*_test.go') hack/build-devcluster.sh ## Build the development cluster: some minutes the first time, seconds after.
+	hack/build-devcluster.sh $@
+
+.PHONY: demo
+demo: build bin/devcluster ## Show a run from apply to result on a cluster of its own. KEEP=1 leaves the cluster up.
+	$(GO) run ./hack/demo
+
+.PHONY: demo-down
+demo-down: ## Take down the cluster that KEEP=1 left up.
+	$(GO) run ./hack/demo down
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin
