@@ -1,0 +1,173 @@
+package crd
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// rules are those of CEL that look at one object. Empty words mean accepted.
+var rules = map[string]struct {
+	kind  string
+	edits []edit
+	words []string
+}{
+	"an input of words is accepted":     {kind: "AgentRun", edits: input(map[string]any{"text": "Hello."})},
+	"an input of a JSON object":         {kind: "AgentRun", edits: input(map[string]any{"json": map[string]any{"a": int64(1)}})},
+	"an input of a JSON string":         {kind: "AgentRun", edits: input(map[string]any{"json": "word"})},
+	"an input of a JSON list":           {kind: "AgentRun", edits: input(map[string]any{"json": []any{int64(1), "b", nil}})},
+	"an input of JSON false":            {kind: "AgentRun", edits: input(map[string]any{"json": false})},
+	"an input from a ConfigMap":         {kind: "AgentRun", edits: input(map[string]any{"from": map[string]any{"configMap": map[string]any{"name": "a", "key": "b"}}})},
+	"no input at all is refused":        {kind: "AgentRun", edits: input(map[string]any{}), words: []string{"spec.input", "at least 1"}},
+	"an input of JSON null is no input": {kind: "AgentRun", edits: input(map[string]any{"json": nil}), words: []string{"spec.input", "at least 1"}},
+	"two inputs are refused":            {kind: "AgentRun", edits: input(map[string]any{"text": "a", "json": "b"}), words: []string{"spec.input", "at most 1"}},
+	"32 KiB of plain text is accepted":  {kind: "AgentRun", edits: input(map[string]any{"text": strings.Repeat("x", 32<<10)})},
+	"more than 32 KiB in bytes, although fewer in characters, is refused": {
+		kind: "AgentRun", edits: input(map[string]any{"text": strings.Repeat("日", 11000)}),
+		words: []string{"spec.input.text", "must have at most 32 KiB", "spec.input.from"},
+	},
+	"a field that does not exist is refused by strict clients": {
+		kind: "AgentRun", edits: []edit{set("spec.inputs", "x")}, words: []string{"unknown field", "spec.inputs"},
+	},
+
+	"timers left out have defaults that fit":             {kind: "AgentDefinition", edits: []edit{without("spec.segment")}},
+	"a soft timer just below the default hard one":       {kind: "AgentDefinition", edits: []edit{set("spec.segment", m{"softSeconds": int64(119)})}},
+	"a soft timer equal to the default hard one":         {kind: "AgentDefinition", edits: []edit{set("spec.segment", m{"softSeconds": int64(120)})}, words: timers},
+	"a hard timer just above the default soft one":       {kind: "AgentDefinition", edits: []edit{set("spec.segment", m{"hardSeconds": int64(91)})}},
+	"a hard timer equal to the default soft one":         {kind: "AgentDefinition", edits: []edit{set("spec.segment", m{"hardSeconds": int64(90)})}, words: timers},
+	"a soft timer below the hard one":                    {kind: "AgentDefinition", edits: []edit{set("spec.segment", m{"softSeconds": int64(1), "hardSeconds": int64(2)})}},
+	"a soft timer above the hard one":                    {kind: "AgentDefinition", edits: []edit{set("spec.segment", m{"softSeconds": int64(3), "hardSeconds": int64(2)})}, words: timers},
+	"a compiled agent whose soft timer is the hard one":  {kind: "DefinitionRevision", edits: []edit{set("spec.agent.segment", m{"softSeconds": int64(2), "hardSeconds": int64(2)})}, words: []string{"spec.agent.segment", "softSeconds (90 if unset)"}},
+	"a policy named default":                             {kind: "AgentPolicy"},
+	"a policy of another name, which would do nothing":   {kind: "AgentPolicy", edits: []edit{set("metadata.name", "mine")}, words: []string{"metadata.name must be default"}},
+	"an endpoint without credentials, headers and price": {kind: "ModelEndpoint", edits: []edit{without("spec.credentials"), without("spec.headers"), without("spec.pricing"), without("spec.egress")}},
+
+	"a URL with a port":                {kind: "ModelEndpoint", edits: url("http://127.0.0.1:8080/v1")},
+	"a URL with an IPv6 address":       {kind: "ModelEndpoint", edits: url("http://[::1]:8080/v1")},
+	"a URL without a path":             {kind: "ModelEndpoint", edits: url("https://llm.example")},
+	"a URL of another scheme":          {kind: "ModelEndpoint", edits: url("ftp://llm.example/v1"), words: absolute},
+	"a URL of a file":                  {kind: "ModelEndpoint", edits: url("file:///etc/passwd"), words: absolute},
+	"a URL without a scheme":           {kind: "ModelEndpoint", edits: url("llm.example/v1"), words: absolute},
+	"a URL without a host":             {kind: "ModelEndpoint", edits: url("https:///v1"), words: absolute},
+	"a URL that is a path":             {kind: "ModelEndpoint", edits: url("/v1"), words: absolute},
+	"words in place of a URL":          {kind: "ModelEndpoint", edits: url("not a url"), words: absolute},
+	"a URL with a user":                {kind: "ModelEndpoint", edits: url("https://key@llm.example/v1"), words: bare},
+	"a URL with a user and a password": {kind: "ModelEndpoint", edits: url("https://a:b@llm.example/v1"), words: bare},
+	"a URL with a query":               {kind: "ModelEndpoint", edits: url("https://llm.example/v1?key=x"), words: bare},
+	"a URL with an empty query":        {kind: "ModelEndpoint", edits: url("https://llm.example/v1?"), words: bare},
+	"a URL with a fragment":            {kind: "ModelEndpoint", edits: url("https://llm.example/v1#x"), words: bare},
+	"a compiled URL with a query":      {kind: "DefinitionRevision", edits: []edit{set("spec.agent.model.endpoint.url", "https://llm.example/v1?key=x")}, words: []string{"spec.agent.model.endpoint.url"}},
+
+	"a header that carries credentials":                 {kind: "ModelEndpoint", edits: header("Authorization"), words: reserved},
+	"a header that carries credentials, in small":       {kind: "ModelEndpoint", edits: header("authorization"), words: reserved},
+	"a header that carries credentials to a proxy":      {kind: "ModelEndpoint", edits: header("Proxy-Authorization"), words: reserved},
+	"a header that carries cookies":                     {kind: "ModelEndpoint", edits: header("COOKIE"), words: reserved},
+	"a header that names the host":                      {kind: "ModelEndpoint", edits: header("Host"), words: reserved},
+	"a header that frames the request by length":        {kind: "ModelEndpoint", edits: header("Content-Length"), words: reserved},
+	"a header that frames the request by chunks":        {kind: "ModelEndpoint", edits: header("Transfer-Encoding"), words: reserved},
+	"a header that names the type of content":           {kind: "ModelEndpoint", edits: header("Content-Type"), words: reserved},
+	"a header that speaks of the connection":            {kind: "ModelEndpoint", edits: header("Connection"), words: reserved},
+	"a header whose name only begins like one of these": {kind: "ModelEndpoint", edits: header("Host-Group")},
+
+	"an address range":            {kind: "ModelEndpoint", edits: allow("192.168.0.0/16")},
+	"a range of one address":      {kind: "ModelEndpoint", edits: allow("127.0.0.1/32")},
+	"an IPv6 range":               {kind: "ModelEndpoint", edits: allow("fd00::/8")},
+	"everything":                  {kind: "ModelEndpoint", edits: allow("0.0.0.0/0")},
+	"an address without a length": {kind: "ModelEndpoint", edits: allow("10.0.0.1"), words: cidr},
+	"a range that is too long":    {kind: "ModelEndpoint", edits: allow("10.0.0.0/33"), words: cidr},
+	"a host name":                 {kind: "ModelEndpoint", edits: allow("llm.example"), words: cidr},
+	"a range with a leading zero": {kind: "ModelEndpoint", edits: allow("010.0.0.0/8"), words: cidr},
+}
+
+type m = map[string]any
+
+var (
+	timers   = []string{"spec.segment", "softSeconds (90 if unset) must be less than hardSeconds (120 if unset)"}
+	absolute = []string{"spec.url", "url must be an absolute http or https URL"}
+	bare     = []string{"spec.url", "url must have no user, query or fragment"}
+	reserved = []string{"spec.headers[0].name", "this header cannot be set here"}
+	cidr     = []string{"spec.egress.allow[0]", "allow must list address ranges in CIDR notation"}
+)
+
+func input(value m) []edit       { return []edit{set("spec.input", value)} }
+func url(value string) []edit    { return []edit{set("spec.url", value)} }
+func header(value string) []edit { return []edit{set("spec.headers[0].name", value)} }
+func allow(values ...string) []edit {
+	var list []any
+	for _, value := range values {
+		list = append(list, value)
+	}
+	return []edit{set("spec.egress.allow", list)}
+}
+
+// hearing collects answers of the API server.
+type hearing struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (h *hearing) heard(err error) {
+	if err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.text.WriteString(err.Error())
+	}
+}
+
+// TestRules includes a check that no rule is left untried.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	server := installed(t)
+	admin, namespace, answers := server.Client(t), server.Namespace(t), &hearing{}
+	t.Run("new objects", func(t *testing.T) {
+		for name, rule := range rules {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				err := tried(t, admin, example(t, rule.kind, 0, namespace, rule.edits...))
+				answers.heard(err)
+				if rule.words == nil {
+					wantAccepted(t, err)
+				} else {
+					wantRefused(t, err, rule.words...)
+				}
+			})
+		}
+	})
+	t.Run("changes", func(t *testing.T) {
+		for name, change := range changes {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				kept := stored(t, admin, example(t, change.kind, change.nth, namespace, change.before...))
+				for _, edit := range change.edits {
+					edit(t, kept.Object)
+				}
+				err := admin.Update(t.Context(), kept, client.DryRunAll)
+				answers.heard(err)
+				if change.words == nil {
+					wantAccepted(t, err)
+				} else {
+					wantRefused(t, err, change.words...)
+				}
+			})
+		}
+	})
+	for kind, of := range schemas(t) {
+		untried(t, kind, of, answers.text.String())
+	}
+}
+
+// untried complains of rules whose message nobody has seen.
+func untried(t *testing.T, kind string, of schema, said string) {
+	t.Helper()
+	complain := func(path string, field schema) {
+		for _, rule := range field.XValidations {
+			if !strings.Contains(said, rule.Message) {
+				t.Errorf("%s %s: no case breaks the rule that says %q", kind, path, rule.Message)
+			}
+		}
+	}
+	complain("", of)
+	walk(of, func(path string, field schema, _ bool) { complain(path, field) })
+}
