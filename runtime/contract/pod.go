@@ -1,0 +1,43 @@
+package contract
+
+import "time"
+
+// Where a segment's pod finds what it needs. The manager mounts, the segment reads.
+const (
+	// SegmentContainer is the name of the container that runs the segment.
+	SegmentContainer = "segment"
+
+	// PostgresSecret is the name of the Secret that the manager makes in each namespace, PostgresKey its only key: a DSN.
+	PostgresSecret = "ekiden-postgres"
+	PostgresKey    = "dsn"
+
+	// PostgresDir and CredentialDir are mount paths. CredentialFile is the name of the model key below CredentialDir.
+	PostgresDir    = "/var/run/ekiden/postgres"
+	CredentialDir  = "/var/run/ekiden/model"
+	CredentialFile = "key"
+
+	// TerminationLog is where a fault is written.
+	TerminationLog = "/dev/termination-log"
+)
+
+const (
+	// LeaseTTL is how long a claim stands after its last beat, in Postgres time.
+	LeaseTTL = 30 * time.Second
+	// BeatEvery is how often a segment renews its claim when nothing else does.
+	BeatEvery = 10 * time.Second
+	// SaveTime is what a segment that is told to stop keeps for saving.
+	SaveTime = 10 * time.Second
+	// StopGrace is how long a pod has between SIGTERM and SIGKILL.
+	StopGrace = 30 * time.Second
+)
+
+// Sizes that are promised.
+const (
+	// MaxInlineInput is the most bytes of an input in the object itself, MaxInput of one from elsewhere.
+	MaxInlineInput = 32 << 10
+	MaxInput       = 1 << 20
+	// MaxInlineResult is the most bytes of a result shown in the status.
+	MaxInlineResult = 4 << 10
+	// MaxMessage is the most bytes of a message in status, outcome or fault.
+	MaxMessage = 1 << 10
+)

@@ -1,0 +1,25 @@
+package contract
+
+import "github.com/ekiden-dev/ekiden/api/v1alpha1"
+
+// Terms are what the manager needs of a snapshot each time it looks at a run. They are stored
+// beside it so that a look does not read the whole snapshot.
+type Terms struct {
+	Limits  v1alpha1.Limits        `json:"limits"`
+	Segment v1alpha1.SegmentTimers `json:"segment"`
+	Retry   v1alpha1.Retry         `json:"retry"`
+	// ActSeconds is the longest that one act of a segment may take.
+	ActSeconds int32 `json:"actSeconds"`
+	// Credential is the key to mount. Zero means none.
+	Credential v1alpha1.KeyReference `json:"credential"`
+	Revision   string                `json:"revision"`
+}
+
+// Terms are s's terms.
+func (s Snapshot) Terms() Terms {
+	e := s.Agent.Model.Endpoint
+	return Terms{
+		Limits: s.Agent.Limits, Segment: s.Agent.Segment, Retry: s.Agent.Retry,
+		ActSeconds: e.Timeouts.TotalSeconds, Credential: e.Credentials.SecretRef, Revision: s.Revision,
+	}
+}

@@ -1,0 +1,93 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/prompt"
+)
+
+// preamble is the part of a request that is the same for every prompt.
+type preamble struct {
+	Model         string        `json:"model"`
+	Stream        bool          `json:"stream"`
+	StreamOptions streamOptions `json:"stream_options"`
+	// OpenAI refuses max_tokens for its reasoning models, and most compatible servers ignore max_completion_tokens
+	// without a word. So the host decides.
+	MaxTokens           int32 `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int32 `json:"max_completion_tokens,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+func newPreamble(model, host string, s v1alpha1.Sampling) preamble {
+	p := preamble{Model: model, Stream: true, StreamOptions: streamOptions{IncludeUsage: true}}
+	if host == "api.openai.com" {
+		p.MaxCompletionTokens = s.MaxOutputTokens
+	} else {
+		p.MaxTokens = s.MaxOutputTokens
+	}
+	return p
+}
+
+type wireMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// request is the body of a request. Messages come last, so that a longer conversation begins with the bytes of the
+// shorter one, and equal prompts give equal bytes.
+func (p preamble) request(pr prompt.Prompt) ([]byte, error) {
+	head, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.Write(head[:len(head)-1])
+	b.WriteString(`,"messages":[`)
+	messages := pr.Conversation
+	if pr.System != "" {
+		messages = append([]prompt.Message{{Role: "system", Text: pr.System}}, messages...)
+	}
+	for i, m := range messages {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := write(&b, m); err != nil {
+			return nil, fmt.Errorf("message %d of the conversation: %w", i, err)
+		}
+	}
+	b.WriteString(`]}`)
+	return b.Bytes(), nil
+}
+
+// write appends a message: as the provider sent it, if it did.
+func write(b *bytes.Buffer, m prompt.Message) error {
+	if len(m.Raw) > 0 {
+		if !json.Valid(m.Raw) {
+			return errors.New("the stored message does not parse")
+		}
+		b.Write(m.Raw)
+		return nil
+	}
+	out, err := encode(wireMessage{Role: string(m.Role), Content: contract.Clean(m.Text)})
+	b.Write(out)
+	return err
+}
+
+// encode is json.Marshal without the escapes for HTML, which would cost tokens with servers that do not undo them in templates.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

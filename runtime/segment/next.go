@@ -1,0 +1,153 @@
+// Package segment runs one bounded stretch of a run: claim, think and act until it must stop, leave an outcome.
+//
+// The transcript is the whole state. Next looks at it and names the next act, Run performs the act through the
+// ports and appends what came of it, and round again. A segment that starts and a segment that resumes after a
+// crash are therefore the same code.
+//
+//	claim ─► load ─► Next ─┬─ Think ──► ask the model ──► append ─┐
+//	                  ▲    ├─ Pause ──► wait                      │
+//	                  │    ├─ Leave ──► release, exit 75          │
+//	                  │    └─ Yield ──► outcome, exit 0           │
+//	                  └───────────────────────────────────────────┘
+package segment
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// Situation is what Next may know besides the transcript.
+type Situation struct {
+	Now time.Time
+	// SoftEnd is when this segment begins nothing new any more.
+	SoftEnd time.Time
+	// Stopping says that the pod was told to go.
+	Stopping bool
+	// Cancelled says that the run is no longer wanted.
+	Cancelled bool
+	// Segment is the number of this segment.
+	Segment int
+	// Appended is how many entries this segment has added.
+	Appended int
+	// Active is how long segments have worked on the run, this one included.
+	Active time.Duration
+
+	Limits v1alpha1.Limits
+	Retry  v1alpha1.Retry
+}
+
+// Act is what the segment should do next.
+type Act interface{ isAct() }
+
+// Think asks the model for its next message.
+type Think struct{ Turn, Try int }
+
+// Pause waits. Stopping and cancel end it early.
+type Pause struct{ Until time.Time }
+
+// Leave ends the attempt without an outcome; another attempt goes on.
+type Leave struct{ Fault contract.Fault }
+
+// Yield ends the segment with an outcome.
+type Yield struct{ Outcome contract.Outcome }
+
+func (Think) isAct() {}
+func (Pause) isAct() {}
+func (Leave) isAct() {}
+func (Yield) isAct() {}
+
+// Next names the next act. It is total and has no memory: the same transcript in the same situation gives the same act.
+//
+// Ends are noticed before limits, so that an answer given on the last turn counts; limits before the timers, so
+// that a segment never hands over a run with nothing left to spend.
+func Next(t Transcript, s Situation) Act {
+	if s.Cancelled {
+		return Yield{contract.Outcome{Yield: contract.YieldCancelled}}
+	}
+	switch e := t.last().(type) {
+	case Answered:
+		if o, ended := settle(t, e); ended {
+			return Yield{o}
+		}
+	case AttemptFailed:
+		if a := mend(t, e, s); a != nil {
+			return a
+		}
+	}
+	if over := s.spent(t); over != "" {
+		return Yield{ceiling(t, over)}
+	}
+	if s.Stopping && s.Appended == 0 {
+		return Leave{contract.Fault{Code: contract.FaultStopped, Message: "the pod was told to stop before its first model call ended"}}
+	}
+	// The first act may begin however late it is: a segment that adds nothing would only be repeated.
+	if s.Appended > 0 && (s.Stopping || !s.Now.Before(s.SoftEnd)) {
+		if s.Segment+1 >= int(s.Limits.Segments) {
+			return Yield{ceiling(t, fmt.Sprintf("segments: %d of %d used", s.Segment+1, s.Limits.Segments))}
+		}
+		return Yield{contract.Outcome{Yield: contract.YieldCheckpoint}}
+	}
+	return Think{Turn: t.turns(), Try: t.failedTries() + 1}
+}
+
+// settle tells how a turn that has been answered ends the run, if it does.
+func settle(t Transcript, a Answered) (contract.Outcome, bool) {
+	switch {
+	case len(a.Calls) > 0:
+		return failed(v1alpha1.ReasonUnknownTool, fmt.Sprintf("the model called %q, but the agent has no tools", contract.Clip(a.Calls[0].Tool, 64))), true
+	case a.Finish == FinishRefused:
+		return failed(v1alpha1.ReasonModelRefused, "the model declined to answer"), true
+	case a.Finish == FinishLength && strings.TrimSpace(a.Text) == "":
+		return failed(v1alpha1.ReasonEmptyAnswer, "the model used up its output tokens before it wrote anything: raise spec.sampling.maxOutputTokens"), true
+	case a.Finish == FinishLength:
+		return contract.Outcome{}, false
+	case strings.TrimSpace(t.text()) == "":
+		return failed(v1alpha1.ReasonEmptyAnswer, "the model ended its turn without a word"), true
+	default:
+		return contract.Outcome{Yield: contract.YieldCompleted, Result: t.text()}, true
+	}
+}
+
+// mend tells what to do about a try that failed; nil means try again now.
+func mend(t Transcript, f AttemptFailed, s Situation) Act {
+	switch {
+	case !f.Retryable:
+		return Yield{failed(f.Code, f.Message)}
+	case t.failedTries() >= int(s.Retry.MaxAttempts):
+		return Yield{failed(v1alpha1.ReasonModelUnavailable, fmt.Sprintf("%d of %d tries failed, the last with %s: %s", t.failedTries(), s.Retry.MaxAttempts, f.Code, f.Message))}
+	case !s.Now.Before(f.NotBefore):
+		return nil
+	case s.Stopping || !f.NotBefore.Before(s.SoftEnd):
+		return Leave{contract.Fault{
+			Code: contract.FaultDeferred, Message: f.Message,
+			NotBeforeSeconds: int32((f.NotBefore.Sub(s.Now) + time.Second - 1) / time.Second),
+		}}
+	default:
+		return Pause{Until: f.NotBefore}
+	}
+}
+
+// spent names the limit that is used up, or nothing.
+func (s Situation) spent(t Transcript) string {
+	active := time.Duration(s.Limits.ActiveSeconds) * time.Second
+	switch {
+	case t.turns() >= int(s.Limits.Turns):
+		return fmt.Sprintf("turns: %d of %d used", t.turns(), s.Limits.Turns)
+	case s.Active >= active:
+		return fmt.Sprintf("activeSeconds: %d of %d used", int(s.Active.Seconds()), s.Limits.ActiveSeconds)
+	default:
+		return ""
+	}
+}
+
+func ceiling(t Transcript, which string) contract.Outcome {
+	return contract.Outcome{Yield: contract.YieldCeiling, Code: v1alpha1.ReasonLimitReached, Message: "limits." + which, Result: t.text()}
+}
+
+func failed(code, message string) contract.Outcome {
+	return contract.Outcome{Yield: contract.YieldFailed, Code: code, Message: contract.Clip(message, contract.MaxMessage)}
+}

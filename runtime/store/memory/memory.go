@@ -1,0 +1,303 @@
+// Package memory is a store for tests: the same laws as package postgres, kept in a map.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/segment"
+	"github.com/ekiden-dev/ekiden/runtime/store/record"
+)
+
+// Store is a segment.Store, and as much of a ledger as tests need.
+type Store struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	runs map[types.UID]*run
+}
+
+var _ segment.Store = (*Store)(nil)
+
+// New makes a store that reads the time from now.
+func New(now func() time.Time) *Store {
+	return &Store{now: now, runs: map[types.UID]*run{}}
+}
+
+// Run is what the store knows of a run.
+type Run struct {
+	Snapshot   contract.Snapshot
+	Generation int64
+	// Held says that somebody has the claim, though the lease may have lapsed.
+	Held       bool
+	Cancelled  bool
+	Final      bool
+	Transcript segment.Transcript
+	Outcomes   map[int]contract.Outcome
+	Usage      []segment.Usage
+	Active     time.Duration
+}
+
+type run struct {
+	snapshot   []byte
+	generation int64
+	holder     bool
+	beat       time.Time
+	leaseUntil time.Time
+	active     time.Duration
+	cancelled  bool
+	final      bool
+	entries    []entry
+	outcomes   map[int]outcome
+	usage      map[usageKey]segment.Usage
+	order      []usageKey
+}
+
+type entry struct {
+	record.Record
+	generation int64
+}
+
+type outcome struct {
+	contract.Outcome
+	generation int64
+}
+
+type usageKey struct {
+	turn, try  int
+	generation int64
+}
+
+// Admit makes the run; of one that is admitted already nothing changes.
+func (s *Store) Admit(snapshot contract.Snapshot) error {
+	body, _, err := snapshot.Encode()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[snapshot.Run.UID] == nil {
+		s.runs[snapshot.Run.UID] = &run{snapshot: body, outcomes: map[int]outcome{}, usage: map[usageKey]segment.Usage{}}
+	}
+	return nil
+}
+
+// Cancel commits the cancel of the run.
+func (s *Store) Cancel(uid types.UID) { s.change(uid, func(r *run) { r.cancelled = true }) }
+
+// Finish ends the run for good.
+func (s *Store) Finish(uid types.UID) {
+	s.change(uid, func(r *run) {
+		if !r.final {
+			r.final, r.holder, r.leaseUntil = true, false, time.Time{}
+			r.generation++
+		}
+	})
+}
+
+// Plant adds a stored entry as another version may have written it.
+func (s *Store) Plant(uid types.UID, stored record.Record) {
+	s.change(uid, func(r *run) { r.entries = append(r.entries, entry{stored, r.generation}) })
+}
+
+// Replace puts another body in the place of the snapshot's.
+func (s *Store) Replace(uid types.UID, body []byte) {
+	s.change(uid, func(r *run) { r.snapshot = body })
+}
+
+func (s *Store) change(uid types.UID, f func(*run)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.runs[uid]; r != nil {
+		f(r)
+	}
+}
+
+// Look tells what the store knows of the run; ok is false if it was never admitted. What does not parse is left out.
+func (s *Store) Look(uid types.UID) (_ Run, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[uid]
+	if r == nil {
+		return Run{}, false
+	}
+	out := Run{
+		Generation: r.generation, Held: r.holder, Cancelled: r.cancelled, Final: r.final, Active: r.active, Outcomes: map[int]contract.Outcome{},
+	}
+	out.Snapshot, _ = contract.DecodeSnapshot(r.snapshot)
+	out.Transcript, _ = record.DecodeAll(r.records())
+	for n, o := range r.outcomes {
+		out.Outcomes[n] = o.Outcome
+	}
+	for _, k := range r.order {
+		out.Usage = append(out.Usage, r.usage[k])
+	}
+	return out, true
+}
+
+func (r *run) records() []record.Record {
+	var out []record.Record
+	for _, e := range r.entries {
+		out = append(out, e.Record)
+	}
+	return out
+}
+
+// Claim takes the run for one segment.
+func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segment.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return segment.Claim{}, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, now := s.runs[a.Run], s.now()
+	if r == nil {
+		return segment.Claim{}, nil, fmt.Errorf("claiming run %s: %w", a.Run, segment.ErrNotAdmitted)
+	}
+	number := a.Segment
+	if number < 0 {
+		number = 0
+		for n := range r.outcomes {
+			number = max(number, n+1)
+		}
+	}
+	if _, ended := r.outcomes[number]; ended || r.cancelled || r.final {
+		return segment.Claim{}, nil, fmt.Errorf("claiming run %s: %w", a.Run, segment.ErrOver)
+	}
+	if r.holder && !r.leaseUntil.Before(now) {
+		return segment.Claim{}, nil, fmt.Errorf("claiming run %s: %w", a.Run, segment.ErrBusy)
+	}
+	r.generation++
+	r.holder, r.beat, r.leaseUntil = true, now, now.Add(contract.LeaseTTL)
+
+	c := segment.Claim{Generation: r.generation, Segment: number, Active: r.active}
+	session := &session{store: s, run: r, generation: r.generation, segment: number}
+	var err error
+	if c.Snapshot, err = contract.DecodeSnapshot(r.snapshot); err == nil {
+		c.Transcript, err = record.DecodeAll(r.records())
+	}
+	if err != nil {
+		return c, session, fmt.Errorf("loading run %s: %w", a.Run, err)
+	}
+	return c, session, nil
+}
+
+type session struct {
+	store      *Store
+	run        *run
+	generation int64
+	segment    int
+}
+
+// pass is the fence: f is carried out under the claim, or not at all.
+func (s *session) pass(ctx context.Context, f func() error) (segment.Pulse, error) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	return s.locked(ctx, f)
+}
+
+func (s *session) locked(ctx context.Context, f func() error) (segment.Pulse, error) {
+	if err := ctx.Err(); err != nil {
+		return segment.Pulse{}, err
+	}
+	r, now := s.run, s.store.now()
+	if r.generation != s.generation || r.final || !r.holder {
+		return segment.Pulse{}, segment.ErrFenced
+	}
+	if err := f(); err != nil {
+		return segment.Pulse{}, err
+	}
+	r.active += min(now.Sub(r.beat), contract.LeaseTTL)
+	r.beat, r.leaseUntil = now, now.Add(contract.LeaseTTL)
+	return segment.Pulse{Cancelled: r.cancelled, Active: r.active}, nil
+}
+
+// Append adds entries and usage.
+func (s *session) Append(ctx context.Context, at int, entries []segment.Entry, usage []segment.Usage) (segment.Pulse, error) {
+	return s.pass(ctx, func() error {
+		var add []entry
+		for _, e := range entries {
+			stored, err := record.Encode(e)
+			if err != nil {
+				return err
+			}
+			add = append(add, entry{stored, s.generation})
+		}
+		there := s.run.entries
+		switch {
+		case at > len(there) && len(add) > 0:
+			return fmt.Errorf("position %d is beyond the end of the transcript", at)
+		case at < len(there) && len(add) > 0:
+			if len(there) < at+len(add) || !slices.Equal(there[at:at+len(add)], add) {
+				return segment.ErrFenced
+			}
+			return nil // a repetition
+		}
+		s.run.entries = append(there, add...)
+		s.use(usage)
+		return nil
+	})
+}
+
+// Beat renews the lease.
+func (s *session) Beat(ctx context.Context) (segment.Pulse, error) {
+	return s.pass(ctx, func() error { return nil })
+}
+
+// Yield writes the outcome and gives the claim back.
+func (s *session) Yield(ctx context.Context, o contract.Outcome, usage []segment.Usage) error {
+	o.Code, o.Message, o.Result = contract.Clean(o.Code), contract.Clean(o.Message), contract.Clean(o.Result)
+	own := outcome{o, s.generation}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	_, err := s.locked(ctx, func() error {
+		if _, there := s.run.outcomes[s.segment]; there {
+			return segment.ErrFenced
+		}
+		s.run.outcomes[s.segment] = own
+		s.use(usage)
+		return nil
+	})
+	if err == segment.ErrFenced && s.run.outcomes[s.segment] == own { //nolint:errorlint // our own, unwrapped
+		return nil // a repetition
+	}
+	if err == nil {
+		s.run.holder, s.run.leaseUntil = false, time.Time{}
+	}
+	return err
+}
+
+// Release gives the claim back without an outcome.
+func (s *session) Release(ctx context.Context, usage []segment.Usage) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	r, now := s.run, s.store.now()
+	if r.generation != s.generation || r.final {
+		return segment.ErrFenced
+	}
+	if r.holder {
+		r.active += min(now.Sub(r.beat), contract.LeaseTTL)
+	}
+	r.beat, r.holder, r.leaseUntil = now, false, time.Time{}
+	s.use(usage)
+	return nil
+}
+
+func (s *session) use(usage []segment.Usage) {
+	for _, u := range usage {
+		k := usageKey{u.Turn, u.Try, s.generation}
+		if _, there := s.run.usage[k]; !there {
+			s.run.usage[k] = u
+			s.run.order = append(s.run.order, k)
+		}
+	}
+}

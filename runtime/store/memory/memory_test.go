@@ -1,0 +1,45 @@
+package memory_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/store/memory"
+	"github.com/ekiden-dev/ekiden/runtime/store/record"
+	"github.com/ekiden-dev/ekiden/runtime/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Fixture {
+		var mu sync.Mutex
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		s := memory.New(func() time.Time { mu.Lock(); defer mu.Unlock(); return now })
+		return storetest.Fixture{
+			Store: s, Namespace: types.UID(uuid.NewString()),
+			Admit: func(t testing.TB, snapshot contract.Snapshot) {
+				if err := s.Admit(snapshot); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Cancel: func(_ testing.TB, run types.UID) { s.Cancel(run) },
+			Finish: func(_ testing.TB, run types.UID) { s.Finish(run) },
+			Pass: func(_ testing.TB, run types.UID, d time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				now = now.Add(d)
+			},
+			Plant:   func(_ testing.TB, run types.UID, _ int, stored record.Record) { s.Plant(run, stored) },
+			Replace: func(_ testing.TB, run types.UID, body string) { s.Replace(run, []byte(body)) },
+			Count: func(_ testing.TB, run types.UID) storetest.Count {
+				r, _ := s.Look(run)
+				return storetest.Count{Entries: len(r.Transcript), Usage: len(r.Usage), Outcomes: len(r.Outcomes)}
+			},
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/segment"
+	"github.com/ekiden-dev/ekiden/runtime/store/storetest"
+)
+
+func TestALapsedLeaseIsTakenOverOnlyOncePostgresHasBeenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	w.claim(t, run)
+	w.fixture().Pass(t, run, time.Hour)
+	ask := segment.Ask{Run: run, Holder: "test"}
+	w.store.SetWarmUp(24 * time.Hour) // longer than the server is up
+	if _, _, err := w.store.Claim(t.Context(), ask); !errors.Is(err, segment.ErrBusy) {
+		t.Errorf("got error %v, want ErrBusy", err)
+	}
+	w.store.SetWarmUp(0)
+	if _, _, err := w.store.Claim(t.Context(), ask); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTransactionsAreFew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	var s segment.Session
+	for _, c := range []struct {
+		name string
+		want int
+		do   func() error
+	}{
+		{"Claim", 2, func() (err error) {
+			_, s, err = w.store.Claim(t.Context(), segment.Ask{Run: run, Holder: "test"})
+			return err
+		}},
+		{"Append", 1, func() error {
+			_, err := s.Append(t.Context(), 0, []segment.Entry{storetest.Answer(0, "x"), storetest.Answer(1, "y")}, storetest.Spent(0, 1))
+			return err
+		}},
+		{"Beat", 1, func() error { _, err := s.Beat(t.Context()); return err }},
+		{"Release", 1, func() error { return s.Release(t.Context(), storetest.Spent(2, 1)) }},
+		{"Claim again", 2, func() (err error) {
+			_, s, err = w.store.Claim(t.Context(), segment.Ask{Run: run, Holder: "test"})
+			return err
+		}},
+		{"Yield", 1, func() error {
+			return s.Yield(t.Context(), contract.Outcome{Yield: contract.YieldCompleted}, storetest.Spent(2, 1))
+		}},
+		{"Claim of what is over", 1, func() error {
+			if _, _, err := w.store.Claim(t.Context(), segment.Ask{Run: run}); !errors.Is(err, segment.ErrOver) {
+				return err
+			}
+			return nil
+		}},
+	} {
+		before := w.proxy.Transactions()
+		if err := c.do(); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.proxy.Transactions() - before; n != c.want {
+			t.Errorf("%s took %d transactions, want %d", c.name, n, c.want)
+		}
+	}
+}
+
+// meanwhile holds the run's lock with first, begins second, and commits only when second waits for the lock.
+func (w *world) meanwhile(t *testing.T, run types.UID, first []string, second func() error) error {
+	t.Helper()
+	conn := connect(t, w.Superuser)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range first {
+		if _, err := tx.Exec(t.Context(), sql, run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- second() }()
+	w.untilWaiting(t)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return <-ended
+}
+
+func (w *world) untilWaiting(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	for waiting := 0; waiting == 0; {
+		if ctx.Err() != nil {
+			t.Fatal("nobody waits for the lock")
+		}
+		w.query(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = $1 AND wait_event_type = 'Lock'`, []any{loginOf(t, w.tenant)}, &waiting)
+	}
+}
+
+const (
+	yields = `WITH c AS (UPDATE ekiden.claims SET holder = NULL, lease_until = NULL WHERE run_uid = $1 RETURNING *)
+INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield) SELECT run_uid, namespace_uid, segment, generation, 'checkpoint' FROM c`
+	takesOver = `UPDATE ekiden.claims SET generation = generation + 1, holder = 'other', segment = 0, lease_until = now() + interval '30 s', beat = now() WHERE run_uid = $1`
+	cancels   = `UPDATE ekiden.claims SET cancelled_at = now() WHERE run_uid = $1`
+	beats     = `UPDATE ekiden.claims SET beat = now(), lease_until = now() + interval '30 s' WHERE run_uid = $1`
+	ends      = `UPDATE ekiden.runs SET ended_at = now(), end_phase = 'Failed', end_code = '', end_message = '' WHERE run_uid = $1`
+)
+
+func TestWhoeverWaitsForTheLockSeesWhatHappenedMeanwhile(t *testing.T) {
+	t.Parallel()
+	claimOf := func(number int) func(*testing.T, *world, types.UID, segment.Session) error {
+		return func(t *testing.T, w *world, run types.UID, _ segment.Session) error {
+			_, _, err := w.store.Claim(t.Context(), segment.Ask{Run: run, Segment: number, Holder: "test"})
+			return err
+		}
+	}
+	appends := func(t *testing.T, _ *world, _ types.UID, s segment.Session) error {
+		_, err := s.Append(t.Context(), 0, []segment.Entry{storetest.Answer(0, "late")}, storetest.Spent(0, 1))
+		return err
+	}
+	yield := func(t *testing.T, _ *world, _ types.UID, s segment.Session) error {
+		return s.Yield(t.Context(), contract.Outcome{Yield: contract.YieldCompleted}, storetest.Spent(0, 1))
+	}
+	for name, c := range map[string]struct {
+		// held says that the run is held by a session, whose lease has lapsed.
+		held   bool
+		first  []string
+		second func(*testing.T, *world, types.UID, segment.Session) error
+		want   error
+		rows   storetest.Count
+	}{
+		"a claim behind a claim is busy":                         {false, []string{takesOver}, claimOf(0), segment.ErrBusy, storetest.Count{}},
+		"a takeover behind a beat is busy":                       {true, []string{beats}, claimOf(0), segment.ErrBusy, storetest.Count{}},
+		"a claim behind the outcome of its segment is over":      {true, []string{yields}, claimOf(0), segment.ErrOver, storetest.Count{Outcomes: 1}},
+		"a claim of the newest behind an outcome is of the next": {true, []string{yields}, claimOf(segment.Newest), nil, storetest.Count{Outcomes: 1}},
+		"a claim behind a cancel is over":                        {false, []string{cancels}, claimOf(0), segment.ErrOver, storetest.Count{}},
+		"a claim behind an end is over":                          {false, []string{finish, ends}, claimOf(0), segment.ErrOver, storetest.Count{}},
+		"an append behind an end is fenced":                      {true, []string{finish, ends}, appends, segment.ErrFenced, storetest.Count{}},
+		"an append behind a takeover is fenced":                  {true, []string{takesOver}, appends, segment.ErrFenced, storetest.Count{}},
+		"an append behind a cancel still stands":                 {true, []string{cancels}, appends, nil, storetest.Count{Entries: 1, Usage: 1}},
+		"a yield behind a takeover is fenced":                    {true, []string{takesOver}, yield, segment.ErrFenced, storetest.Count{}},
+		"a yield behind an end is fenced":                        {true, []string{finish, ends}, yield, segment.ErrFenced, storetest.Count{}},
+		"a beat behind an end is fenced": {true, []string{finish, ends}, func(t *testing.T, _ *world, _ types.UID, s segment.Session) error {
+			_, err := s.Beat(t.Context())
+			return err
+		}, segment.ErrFenced, storetest.Count{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			run := w.admitted(t)
+			var s segment.Session
+			if c.held {
+				s = w.claim(t, run)
+				w.fixture().Pass(t, run, time.Hour)
+			}
+			err := w.meanwhile(t, run, c.first, func() error { return c.second(t, w, run, s) })
+			if !errors.Is(err, c.want) {
+				t.Errorf("got error %v, want %v", err, c.want)
+			}
+			if got := w.fixture().Count(t, run); got != c.rows {
+				t.Errorf("stored: %+v, want %+v", got, c.rows)
+			}
+		})
+	}
+}
+
+func TestATakeoverBehindAnAppendReadsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	w.claim(t, run)
+	w.fixture().Pass(t, run, time.Hour)
+	var got segment.Claim
+	err := w.meanwhile(t, run, []string{
+		`UPDATE ekiden.claims SET generation = generation WHERE run_uid = $1`,
+		`INSERT INTO ekiden.transcript (run_uid, namespace_uid, seq, generation, segment, kind, schema, body)
+SELECT run_uid, namespace_uid, 0, generation, 0, 'AttemptFailed', 1, '{"turn":0,"try":1,"code":"c"}' FROM ekiden.claims WHERE run_uid = $1`,
+	}, func() (err error) {
+		got, _, err = w.store.Claim(t.Context(), segment.Ask{Run: run, Holder: "test"})
+		return err
+	})
+	if err != nil || len(got.Transcript) != 1 {
+		t.Errorf("claimed with %d entries, error %v", len(got.Transcript), err)
+	}
+}
+
+// A process that stands still in the middle of a transaction by hand is what the login's timeouts are for.
+func TestAPausedTransactionLosesItsLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	w.exec(t, `ALTER ROLE `+pgx.Identifier{loginOf(t, w.tenant)}.Sanitize()+` SET idle_in_transaction_session_timeout = '300ms'`)
+	paused := connect(t, w.tenant)
+	for _, sql := range []string{`BEGIN`, `UPDATE ekiden.claims SET beat = now()`} {
+		if _, err := paused.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.exec(t, finish, run) // waits until the server has ended the paused one
+	if _, err := paused.Exec(t.Context(), `COMMIT`); err == nil {
+		t.Error("the paused transaction could still commit")
+	}
+}
+
+func loginOf(t *testing.T, dsn string) string {
+	t.Helper()
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.User
+}

@@ -1,0 +1,198 @@
+// Package postgres keeps sessions in Postgres.
+//
+// One row of ekiden.claims is the fence of a run. A claim raises its generation; every write after it is one
+// transaction that first updates this row under the generation, and so holds its lock until the write has committed:
+//
+//	claim    ─► lock ─► generation + 1, lease ─► commit ─► load
+//	write    ─► lock where generation is ours ─► beat, lease ─► rows ─► commit
+//	finish   ─► lock ─► final, generation + 1 ─► commit                     (the manager)
+//
+// A transaction is sent whole, as one pipelined batch, and commits at its end without another word from us. A process
+// that is paused between two statements therefore holds no lock.
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/segment"
+	"github.com/ekiden-dev/ekiden/runtime/store/record"
+)
+
+// Store is a segment.Store on one database.
+type Store struct {
+	pool *pgxpool.Pool
+	ttl  time.Duration
+	// warmUp is how long Postgres must have been up before a lapsed lease is taken over: while it was down nobody could beat.
+	warmUp time.Duration
+	// doubtful holds, by run, the holder of a claim that may stand although its caller was told it failed. The next
+	// claim here may take it over at once.
+	doubtful sync.Map
+}
+
+var _ segment.Store = (*Store)(nil)
+
+// Open makes a store. It does not connect yet. The DSN may lead to pgbouncer in transaction mode.
+func Open(ctx context.Context, dsn string) (*Store, error) {
+	c, err := configure(dsn)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", interpret(ctx, err))
+	}
+	return &Store{pool: pool, ttl: contract.LeaseTTL, warmUp: contract.LeaseTTL}, nil
+}
+
+// Close ends the store's connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// The lock comes first, in a statement of its own: a statement that waits for a lock goes on with what it saw before the
+// wait, and would miss the outcome that was committed meanwhile.
+const (
+	lockClaim = `SELECT FROM ekiden.claims WHERE run_uid = $1 AND lane = '' FOR NO KEY UPDATE`
+
+	takeClaim = `
+UPDATE ekiden.claims c SET
+  generation = generation + 1, holder = $3, segment = next.segment, attempt = $4,
+  beat = now(), lease_until = now() + $5::bigint * interval '1 millisecond'
+FROM (
+  SELECT CASE WHEN $2::int >= 0 THEN $2::int ELSE coalesce(max(segment) + 1, 0) END AS segment
+  FROM ekiden.outcomes WHERE run_uid = $1 AND lane = ''
+) next
+WHERE c.run_uid = $1 AND c.lane = ''
+  AND c.final_at IS NULL AND c.cancelled_at IS NULL
+  AND NOT EXISTS (SELECT FROM ekiden.outcomes o WHERE o.run_uid = $1 AND o.lane = '' AND o.segment = next.segment)
+  AND (c.lease_until IS NULL
+    OR c.holder = $3 AND $7::boolean
+    OR c.lease_until < now() AND pg_postmaster_start_time() <= now() - $6::bigint * interval '1 millisecond')
+RETURNING generation, c.segment, active_ms`
+
+	whyNot = `
+SELECT c.final_at IS NOT NULL OR c.cancelled_at IS NOT NULL
+  OR EXISTS (SELECT FROM ekiden.outcomes o WHERE o.run_uid = $1 AND o.lane = '' AND o.segment = $2::int)
+FROM ekiden.claims c WHERE c.run_uid = $1 AND c.lane = ''`
+)
+
+// Claim takes the run for one segment, in one transaction, and loads its session in another.
+func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segment.Session, error) {
+	if _, err := uuid.Parse(string(a.Run)); err != nil {
+		return segment.Claim{}, nil, fmt.Errorf("claiming run %q: %w", a.Run, segment.ErrNotAdmitted)
+	}
+	holder, again := s.doubtful.LoadAndDelete(a.Run)
+	if !again {
+		holder = contract.Clean(a.Holder) + "#" + rand.Text()
+	}
+	c, sure, err := s.take(ctx, a, holder.(string), again)
+	if err != nil {
+		if !sure {
+			s.doubtful.Store(a.Run, holder)
+		}
+		return segment.Claim{}, nil, fmt.Errorf("claiming run %s: %w", a.Run, err)
+	}
+	session := &session{store: s, run: a.Run, generation: c.Generation, segment: c.Segment}
+	err = s.load(ctx, a.Run, &c)
+	if errors.Is(err, contract.ErrSchema) {
+		return c, session, fmt.Errorf("loading run %s: %w", a.Run, err)
+	}
+	if err != nil {
+		s.doubtful.Store(a.Run, holder)
+		return segment.Claim{}, nil, fmt.Errorf("loading run %s: %w", a.Run, err)
+	}
+	return c, session, nil
+}
+
+// take moves the fence. It tells whether it is sure that an error means that nothing was taken.
+func (s *Store) take(ctx context.Context, a segment.Ask, holder string, again bool) (_ segment.Claim, sure bool, _ error) {
+	var (
+		c             segment.Claim
+		active        int64
+		taken, known  bool
+		over          bool
+		b             pgx.Batch
+		inTheFirstRow = func(found *bool, into ...any) func(pgx.Rows) error {
+			return func(rows pgx.Rows) error {
+				if *found = rows.Next(); *found {
+					return rows.Scan(into...)
+				}
+				return nil
+			}
+		}
+	)
+	b.Queue(lockClaim, a.Run)
+	b.Queue(takeClaim, a.Run, a.Segment, holder, a.Attempt, s.ttl.Milliseconds(), s.warmUp.Milliseconds(), again).
+		Query(inTheFirstRow(&taken, &c.Generation, &c.Segment, &active))
+	b.Queue(whyNot, a.Run, a.Segment).Query(inTheFirstRow(&known, &over))
+
+	if err := s.send(ctx, &b); err != nil {
+		return segment.Claim{}, false, interpret(ctx, err)
+	}
+	switch {
+	case taken:
+		c.Active = time.Duration(active) * time.Millisecond
+		return c, true, nil
+	case !known:
+		return segment.Claim{}, true, segment.ErrNotAdmitted
+	case over:
+		return segment.Claim{}, true, segment.ErrOver
+	default:
+		return segment.Claim{}, true, segment.ErrBusy
+	}
+}
+
+// load reads what a claim goes on from, after the claim has committed: nothing can be added to it any more.
+func (s *Store) load(ctx context.Context, run types.UID, c *segment.Claim) error {
+	var (
+		b       pgx.Batch
+		body    string
+		records []record.Record
+	)
+	b.Queue(`SELECT body FROM ekiden.snapshots WHERE run_uid = $1`, run).Query(func(rows pgx.Rows) error {
+		if rows.Next() {
+			return rows.Scan(&body)
+		}
+		return rows.Err()
+	})
+	b.Queue(`SELECT seq, kind, schema, body FROM ekiden.transcript WHERE run_uid = $1 AND lane = '' ORDER BY seq`, run).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var r record.Record
+			var seq int
+			if err := rows.Scan(&seq, &r.Kind, &r.Schema, &r.Body); err != nil {
+				return err
+			}
+			if seq != len(records) {
+				return fmt.Errorf("%w: entry %d of the transcript is missing", contract.ErrSchema, len(records))
+			}
+			records = append(records, r)
+		}
+		return rows.Err()
+	})
+	if err := s.send(ctx, &b); err != nil {
+		return interpret(ctx, err)
+	}
+	var err error
+	if c.Snapshot, err = contract.DecodeSnapshot([]byte(body)); err != nil {
+		return err
+	}
+	c.Transcript, err = record.DecodeAll(records)
+	return err
+}
+
+// send carries out b as one transaction in one round trip. No BEGIN is needed: the server takes everything up to the
+// batch's end as one transaction, each statement with a fresh view of what others have committed.
+func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
+	err := s.pool.SendBatch(ctx, b).Close()
+	shed(s.pool, err)
+	return err
+}

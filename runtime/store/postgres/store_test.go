@@ -1,0 +1,151 @@
+package postgres_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/segment"
+	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
+	"github.com/ekiden-dev/ekiden/runtime/store/record"
+	"github.com/ekiden-dev/ekiden/runtime/store/storetest"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// TestStore works as a tenant works: with a namespace's login, under row-level security.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Fixture { return newWorld(t).fixture() })
+}
+
+// world is a namespace of the shared database.
+type world struct {
+	*pgtest.Database
+	namespace types.UID
+	tenant    string
+	proxy     *pgtest.Proxy
+	store     *postgres.Store // through the proxy
+
+	mu    sync.Mutex
+	super *pgx.Conn
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{Database: pgtest.Shared(t), namespace: types.UID(uuid.NewString())}
+	w.tenant = w.Tenant(t, w.namespace)
+	w.proxy = pgtest.NewProxy(t, w.tenant)
+	w.store = open(t, w.proxy.DSN)
+	w.super = connect(t, w.Superuser)
+	return w
+}
+
+func open(t *testing.T, dsn string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	s.SetWarmUp(0)
+	return s
+}
+
+func (w *world) fixture() storetest.Fixture {
+	return storetest.Fixture{
+		Store: w.store, Namespace: w.namespace, Admit: w.admit,
+		Cancel: func(t testing.TB, run types.UID) {
+			w.exec(t, `UPDATE ekiden.claims SET cancelled_at = coalesce(cancelled_at, now()) WHERE run_uid = $1`, run)
+		},
+		Finish: func(t testing.TB, run types.UID) { w.exec(t, finish, run) },
+		Pass: func(t testing.TB, run types.UID, d time.Duration) {
+			w.exec(t, `UPDATE ekiden.claims SET beat = beat - $2 * interval '1 ms', lease_until = lease_until - $2 * interval '1 ms' WHERE run_uid = $1`, run, d.Milliseconds())
+		},
+		Plant: func(t testing.TB, run types.UID, at int, stored record.Record) {
+			w.exec(t, `INSERT INTO ekiden.transcript (run_uid, seq, namespace_uid, generation, segment, kind, schema, body) VALUES ($1, $2, $3, 1, 0, $4, $5, $6)`,
+				run, at, w.namespace, stored.Kind, stored.Schema, stored.Body)
+		},
+		Replace: func(t testing.TB, run types.UID, body string) {
+			w.exec(t, `UPDATE ekiden.snapshots SET body = $2 WHERE run_uid = $1`, run, body)
+		},
+		Count: func(t testing.TB, run types.UID) storetest.Count {
+			var c storetest.Count
+			w.query(t, `SELECT (SELECT count(*) FROM ekiden.transcript WHERE run_uid = $1), (SELECT count(*) FROM ekiden.usage WHERE run_uid = $1), (SELECT count(*) FROM ekiden.outcomes WHERE run_uid = $1)`,
+				[]any{run}, &c.Entries, &c.Usage, &c.Outcomes)
+			return c
+		},
+		Lose: w.proxy.Lose,
+	}
+}
+
+const finish = `UPDATE ekiden.claims SET final_at = now(), generation = generation + 1, holder = NULL, lease_until = NULL WHERE run_uid = $1 AND final_at IS NULL`
+
+func (w *world) admit(t testing.TB, s contract.Snapshot) {
+	t.Helper()
+	body, digest, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.exec(t, `INSERT INTO ekiden.runs (run_uid, namespace_uid, namespace, name, root_uid, terms) VALUES ($1, $2, $3, $4, $5, '{}')`,
+		s.Run.UID, s.Run.NamespaceUID, s.Run.Namespace, s.Run.Name, s.Run.RootUID)
+	w.exec(t, `INSERT INTO ekiden.snapshots (run_uid, namespace_uid, digest, body) VALUES ($1, $2, $3, $4)`, s.Run.UID, s.Run.NamespaceUID, digest, string(body))
+	w.exec(t, `INSERT INTO ekiden.claims (run_uid, namespace_uid) VALUES ($1, $2)`, s.Run.UID, s.Run.NamespaceUID)
+}
+
+func (w *world) admitted(t testing.TB) types.UID {
+	t.Helper()
+	s := storetest.Snapshot(w.namespace)
+	w.admit(t, s)
+	return s.Run.UID
+}
+
+func (w *world) claim(t testing.TB, run types.UID) segment.Session {
+	t.Helper()
+	_, s, err := w.store.Claim(t.Context(), segment.Ask{Run: run, Segment: segment.Newest, Holder: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// connect opens a connection; the superuser's sees and does everything.
+func connect(t testing.TB, dsn string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func (w *world) exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.super.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) query(t testing.TB, sql string, args []any, into ...any) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.super.QueryRow(t.Context(), sql, args...).Scan(into...); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,130 @@
+package pgtest
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Proxy stands between a client and the server. It counts transactions, whoever the client is, and loses answers: the
+// server has committed and the client does not know.
+type Proxy struct {
+	// DSN leads through the proxy.
+	DSN string
+
+	server   string
+	listener net.Listener
+	ready    atomic.Int64 // ReadyForQuery outside a transaction
+	started  atomic.Int64 // sessions, each of which begins with one
+	lose     atomic.Int64 // counts down to the transaction that is not answered
+	refuse   atomic.Bool
+	mu       sync.Mutex
+	open     map[net.Conn]struct{}
+}
+
+// NewProxy makes a proxy to where the DSN leads. The DSN must be one of this package, without TLS.
+func NewProxy(t testing.TB, dsn string) *Proxy {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{server: u.Host, listener: l, open: map[net.Conn]struct{}{}}
+	u.Host = l.Addr().String()
+	p.DSN = u.String()
+	go p.serve()
+	t.Cleanup(func() { _ = l.Close(); p.Cut() })
+	return p
+}
+
+// Transactions is how many transactions have ended.
+func (p *Proxy) Transactions() int { return int(p.ready.Load() - p.started.Load()) }
+
+// Lose lets a transaction reach the server, waits until it was carried out, and cuts the connection instead of telling.
+// It is the one after so many that are answered.
+func (p *Proxy) Lose(after int) { p.lose.Store(int64(after) + 1) }
+
+// Refuse says whether new connections are closed at once.
+func (p *Proxy) Refuse(yes bool) { p.refuse.Store(yes) }
+
+// Cut closes all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		_ = c.Close()
+	}
+}
+
+func (p *Proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if p.refuse.Load() {
+			_ = client.Close()
+			continue
+		}
+		server, err := net.Dial("tcp", p.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.open[client], p.open[server] = struct{}{}, struct{}{}
+		p.mu.Unlock()
+		end := func() {
+			_ = client.Close()
+			_ = server.Close()
+			p.mu.Lock()
+			delete(p.open, client)
+			delete(p.open, server)
+			p.mu.Unlock()
+		}
+		go func() { _, _ = io.Copy(server, client); end() }()
+		go func() { p.answers(client, server); end() }()
+	}
+}
+
+// answers passes on what the server says, up to and including each ReadyForQuery at once.
+func (p *Proxy) answers(client io.Writer, server io.Reader) {
+	var held []byte
+	greeted := false
+	for {
+		head := make([]byte, 5)
+		if _, err := io.ReadFull(server, head); err != nil {
+			_, _ = client.Write(held)
+			return
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
+		if _, err := io.ReadFull(server, body); err != nil {
+			return
+		}
+		held = append(append(held, head...), body...)
+		if kind := head[0]; kind == 'Z' && body[0] == 'I' {
+			if !greeted {
+				greeted = true
+				p.started.Add(1)
+			} else if p.lose.Add(-1) == 0 {
+				p.ready.Add(1)
+				return
+			}
+			p.ready.Add(1)
+		} else if greeted && kind != 'Z' && kind != 'E' {
+			continue // the client learns nothing before the transaction has ended
+		}
+		if _, err := client.Write(held); err != nil {
+			return
+		}
+		held = held[:0]
+	}
+}
