@@ -1,0 +1,123 @@
+package job
+
+import (
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// keepSeconds is how long a Job is kept after its end, for people who look at its logs.
+const keepSeconds = 3600
+
+// AnnotationRun is the name of the run on its pods. It is an annotation because a name may be longer than a label's value.
+const AnnotationRun = "ekiden.dev/run"
+
+// Build is the Job of one attempt. It never retries by itself: lifecycle.Decide is the only place that does.
+func Build(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image string) *batchv1.Job {
+	labels := map[string]string{
+		v1alpha1.LabelRunUID:           string(run.UID),
+		v1alpha1.LabelRootUID:          string(run.UID),
+		v1alpha1.LabelSegment:          strconv.Itoa(k.Segment),
+		v1alpha1.LabelAttempt:          strconv.Itoa(k.Attempt),
+		"app.kubernetes.io/name":       "ekiden-segment",
+		"app.kubernetes.io/managed-by": "ekiden",
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            Name(run.Name, run.UID, k),
+			Namespace:       run.Namespace,
+			Labels:          labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(run, v1alpha1.GroupVersion.WithKind("AgentRun"))},
+		},
+		Spec: batchv1.JobSpec{
+			BackoffLimit:            new(int32),
+			TTLSecondsAfterFinished: ptr[int32](keepSeconds),
+			// A second pod beside one that still terminates would only wait for its lease.
+			PodReplacementPolicy: ptr(batchv1.Failed),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{AnnotationRun: run.Name}},
+				Spec:       pod(run, k, t, image),
+			},
+		},
+	}
+}
+
+func pod(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image string) corev1.PodSpec {
+	args := []string{
+		"--run=" + string(run.UID),
+		"--segment=" + strconv.Itoa(k.Segment),
+		"--attempt=" + strconv.Itoa(k.Attempt),
+		"--dsn-file=" + contract.PostgresDir + "/" + contract.PostgresKey,
+		"--termination-log=" + contract.TerminationLog,
+	}
+	volumes := []corev1.Volume{secretVolume("postgres", contract.PostgresSecret, contract.PostgresKey, contract.PostgresKey, false)}
+	mounts := []corev1.VolumeMount{{Name: "postgres", MountPath: contract.PostgresDir, ReadOnly: true}}
+	if c := t.Credential; c.Name != "" {
+		args = append(args, "--credential-file="+contract.CredentialDir+"/"+contract.CredentialFile)
+		// Optional, so that the segment can say which key is missing; a required one would leave the pod waiting without a word.
+		volumes = append(volumes, secretVolume("model", c.Name, c.Key, contract.CredentialFile, true))
+		mounts = append(mounts, corev1.VolumeMount{Name: "model", MountPath: contract.CredentialDir, ReadOnly: true})
+	}
+	return corev1.PodSpec{
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		AutomountServiceAccountToken:  new(bool),
+		EnableServiceLinks:            new(bool),
+		TerminationGracePeriodSeconds: ptr(int64(contract.StopGrace.Seconds())),
+		ActiveDeadlineSeconds:         ptr(deadline(t)),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   ptr(true),
+			RunAsUser:      ptr[int64](65532),
+			RunAsGroup:     ptr[int64](65532),
+			FSGroup:        ptr[int64](65532),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Volumes: volumes,
+		Containers: []corev1.Container{{
+			Name:  contract.SegmentContainer,
+			Image: image,
+			Args:  args,
+			Env: []corev1.EnvVar{
+				{Name: "POD_NAME", ValueFrom: field("metadata.name")},
+				{Name: "POD_UID", ValueFrom: field("metadata.uid")},
+			},
+			VolumeMounts:             mounts,
+			TerminationMessagePath:   contract.TerminationLog,
+			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+			},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(bool),
+				ReadOnlyRootFilesystem:   ptr(true),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+	}
+}
+
+// deadline is the last bound on a pod: the wait for an earlier claim to lapse, its first act or its hard timer,
+// whichever is longer, and the saving. Whatever keeps to its own timers never meets it.
+func deadline(t contract.Terms) int64 {
+	return int64(max(t.Segment.HardSeconds, t.ActSeconds)) + int64((2*contract.LeaseTTL + contract.SaveTime).Seconds()) + 60
+}
+
+func secretVolume(name, secret, key, path string, optional bool) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: secret, Items: []corev1.KeyToPath{{Key: key, Path: path}},
+		DefaultMode: ptr[int32](0o440), Optional: ptr(optional),
+	}}}
+}
+
+func field(path string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,182 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// Key reads which attempt an object belongs to.
+func Key(labels map[string]string) (lifecycle.AttemptKey, bool) {
+	segment, err1 := strconv.Atoi(labels[v1alpha1.LabelSegment])
+	attempt, err2 := strconv.Atoi(labels[v1alpha1.LabelAttempt])
+	return lifecycle.AttemptKey{Segment: segment, Attempt: attempt}, err1 == nil && err2 == nil
+}
+
+// Read is what an attempt's Job and pods tell. A nil Job is one that is known to be gone; pods are all
+// that carry the attempt's labels.
+func Read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
+	var alive, ended []corev1.Pod
+	for _, p := range pods {
+		switch {
+		case running(p):
+			alive = append(alive, p)
+		case over(p):
+			ended = append(ended, p)
+		}
+	}
+	going := j == nil || !j.DeletionTimestamp.IsZero()
+	switch {
+	case len(alive) > 0 && (going || !alive[0].DeletionTimestamp.IsZero()):
+		return lifecycle.Sighting{State: lifecycle.Stopping}
+	case len(alive) > 0:
+		return lifecycle.Sighting{State: lifecycle.Working}
+	case len(ended) > 0:
+		end, pause := endOf(ended[len(ended)-1])
+		return lifecycle.Sighting{State: lifecycle.Ended, End: end, Pause: pause}
+	case going:
+		return lost("its Job was deleted")
+	case failure(j) != "":
+		return lost(failure(j))
+	default:
+		return lifecycle.Sighting{State: lifecycle.Pending, Why: why(j, pods)}
+	}
+}
+
+// running reports whether a process of the pod runs.
+func running(p corev1.Pod) bool {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// over reports whether the pod has run, or will never run.
+func over(p corev1.Pod) bool {
+	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	return terminated(p) != nil
+}
+
+func terminated(p corev1.Pod) *corev1.ContainerStateTerminated {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == contract.SegmentContainer && c.State.Terminated != nil {
+			return c.State.Terminated
+		}
+	}
+	return nil
+}
+
+// endOf tells how a pod's attempt ended, and how long the next one should wait.
+func endOf(p corev1.Pod) (e lifecycle.AttemptEnd, pause time.Duration) {
+	t := terminated(p)
+	if t == nil { // the pod was failed without its container being seen to end: a node that is lost, an eviction before the start
+		return lifecycle.AttemptEnd{Class: lifecycle.Disrupted, Message: podMessage(p)}, 0
+	}
+	e.Terminated = true
+	switch {
+	case t.ExitCode == contract.ExitDone:
+		e.Class, e.Message = lifecycle.Yielded, "exit code 0"
+	case t.ExitCode == contract.ExitFault:
+		e.Class, e.Code, e.Message, pause = fault(t)
+	case disrupted(p):
+		e.Class, e.Message = lifecycle.Disrupted, podMessage(p)
+	default:
+		e.Class, e.Message = lifecycle.Crashed, crash(p, t)
+	}
+	return e, pause
+}
+
+// fault reads the termination message. Without one the exit code means nothing.
+func fault(t *corev1.ContainerStateTerminated) (lifecycle.AttemptClass, contract.FaultCode, string, time.Duration) {
+	var f contract.Fault
+	if err := json.Unmarshal([]byte(t.Message), &f); err != nil || f.Code == "" {
+		return lifecycle.Crashed, "", "exit code 75 without a fault", 0
+	}
+	return lifecycle.Faulted, f.Code, contract.Clip(f.Message, contract.MaxMessage), time.Duration(max(f.NotBeforeSeconds, 0)) * time.Second
+}
+
+func disrupted(p corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return p.Status.Reason == "Evicted" || p.Status.Reason == "Preempting" || p.Status.Reason == "NodeLost" || p.Status.Reason == "Shutdown"
+}
+
+func crash(p corev1.Pod, t *corev1.ContainerStateTerminated) string {
+	parts := []string{fmt.Sprintf("exit code %d", t.ExitCode)}
+	for _, s := range []string{t.Reason, p.Status.Reason, lastLine(t.Message)} {
+		if s != "" && s != "Error" {
+			parts = append(parts, s)
+		}
+	}
+	return contract.Clip(strings.Join(parts, ", "), contract.MaxMessage)
+}
+
+// lastLine is the end of a log, where a crash says why.
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return contract.Clip(s[strings.LastIndexByte(s, '\n')+1:], 256)
+}
+
+func podMessage(p corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Message != "" {
+			return contract.Clip(c.Message, contract.MaxMessage)
+		}
+	}
+	if p.Status.Message != "" || p.Status.Reason != "" {
+		return contract.Clip(strings.TrimSpace(p.Status.Reason+" "+p.Status.Message), contract.MaxMessage)
+	}
+	return "its pod was taken away"
+}
+
+func failure(j *batchv1.Job) string {
+	for _, c := range j.Status.Conditions {
+		if (c.Type == batchv1.JobFailed || c.Type == batchv1.JobComplete) && c.Status == corev1.ConditionTrue {
+			return contract.Clip(strings.TrimSpace("its Job has ended and its pod is gone: "+c.Reason+" "+c.Message), contract.MaxMessage)
+		}
+	}
+	return ""
+}
+
+// why is what the cluster says about a pod that has not started.
+func why(j *batchv1.Job, pods []corev1.Pod) string {
+	for _, p := range pods {
+		for _, c := range p.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" {
+				return contract.Clip(strings.TrimSuffix(w.Reason+": "+w.Message, ": "), 512)
+			}
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				return contract.Clip(strings.TrimSuffix(c.Reason+": "+c.Message, ": "), 512)
+			}
+		}
+	}
+	if len(pods) == 0 && j.Spec.Suspend != nil && *j.Spec.Suspend {
+		return "its Job is suspended"
+	}
+	if len(pods) == 0 {
+		return "no pod has been created: a quota or an admission policy may refuse it, see the Job's events"
+	}
+	return ""
+}
+
+func lost(message string) lifecycle.Sighting {
+	return lifecycle.Sighting{State: lifecycle.Ended, End: lifecycle.AttemptEnd{Class: lifecycle.Lost, Message: message}}
+}

@@ -1,0 +1,251 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/budget"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+const (
+	// ReadyWithin is how long a run waits in the queue for its definition and input to appear.
+	ReadyWithin = 120 * time.Second
+	// StartWithin is how long a pod may take to start.
+	StartWithin = 300 * time.Second
+	// StopWithin is how long a cancelled run waits for its pod to stop.
+	StopWithin = 60 * time.Second
+	// patience is how long a pod may take to start before the status says what holds it up: what is seen
+	// earlier changes by itself and would only cost writes.
+	patience = 10 * time.Second
+	// lookEvery is how often a working attempt is looked at although nothing was heard of it: its process may
+	// have gone silent on a node that is lost.
+	lookEvery = 45 * time.Second
+)
+
+// Decide is the state machine of a run: the first case that holds wins, and one always does.
+//
+//	          definition, input        ┌── crash, fault, disruption: pause ──┐
+//	          not ready                ▼                                     │
+//	(new) ─► Queued ─────admit────► Running ─► outcome ─┬─ completed ─► Succeeded
+//	            │                      ▲                ├─ checkpoint ──► Running
+//	            │                      └────────────────┘  ceiling ─────► Succeeded, or Failed without a turn
+//	            │                                       └─ failed ──────► Failed
+//	            └── cancelled, deleted ─► Cancelled ◄── cancel committed, pod stopped ── from anywhere
+func Decide(o Observed) Decision {
+	switch a := o.Admission; {
+	case o.Recorded != nil:
+		return o.afterwards()
+	case a == nil:
+		return o.queue()
+	case a.End != nil:
+		return report(*a.End)
+	case o.Taken != "":
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonNameTaken, Message: o.Taken})
+	case a.live() != nil && o.Sighting.State == Ended:
+		return Decision{Do: []Effect{Close{a.live().AttemptKey, o.seenEnd()}}, Again: true}
+	case a.CancelledAt.IsZero() && o.stopWanted():
+		return Decision{Do: []Effect{Cancel{}}, Again: true}
+	case !a.CancelledAt.IsZero():
+		return o.cancel()
+	case a.Outcome != nil:
+		return o.settle()
+	case a.newest() == nil:
+		return o.start(AttemptKey{})
+	case a.live() != nil:
+		return o.watch()
+	default:
+		return o.retry()
+	}
+}
+
+// queue decides about a run that is not admitted. Nothing of it exists outside its object, so its end needs no ledger.
+func (o Observed) queue() Decision {
+	switch {
+	case o.stopWanted():
+		return report(End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "cancelled before it was admitted", At: o.Now})
+	case o.Refused != nil:
+		return report(*o.Refused)
+	case o.Waiting != nil && !o.Now.Before(o.Created.Add(ReadyWithin)):
+		return report(End{Phase: v1alpha1.RunFailed, Code: o.Waiting.Reason, Message: fmt.Sprintf("gave up after %.0f seconds: %s", ReadyWithin.Seconds(), o.Waiting.Message), At: o.Now})
+	case o.Waiting != nil:
+		return Decision{
+			Report: Report{Phase: v1alpha1.RunQueued, Reason: o.Waiting.Reason, Message: o.Waiting.Message},
+			Wake:   o.Created.Add(ReadyWithin),
+		}
+	case !o.Held:
+		return Decision{Do: []Effect{Hold{}, Admit{}}, Again: true}
+	default:
+		return Decision{Do: []Effect{Admit{}}, Again: true}
+	}
+}
+
+// cancel waits for the pod to stop, but not for ever: the ledger refuses whatever a late one does.
+func (o Observed) cancel() Decision {
+	a := o.Admission
+	until := a.CancelledAt.Add(StopWithin)
+	ended := a.Outcome != nil || a.live() == nil || o.Sighting.State == Unseen
+	if ended || o.NamespaceGoing || !o.Now.Before(until) {
+		message := "cancelled by spec.desiredState"
+		if !o.CancelWanted {
+			message = "cancelled by its deletion"
+		}
+		return o.finish(End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: message})
+	}
+	d := Decision{
+		Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonCancelling, Message: "nothing new begins; waiting for the segment to stop", CancelRequested: true},
+		Wake:   until,
+	}
+	if o.Sighting.State != Stopping {
+		d.Do = []Effect{Stop{a.live().AttemptKey}}
+	}
+	return d
+}
+
+// settle decides what follows from an outcome.
+func (o Observed) settle() Decision {
+	a := o.Admission
+	out := a.Outcome
+	next := AttemptKey{Segment: a.newest().Segment + 1}
+	switch {
+	case out.Yield == contract.YieldCompleted:
+		return o.finish(End{Phase: v1alpha1.RunSucceeded, Code: v1alpha1.ReasonCompleted, Message: "the agent gave its answer"})
+	case out.Yield == contract.YieldCeiling && out.Result != "":
+		return o.finish(End{Phase: v1alpha1.RunSucceeded, Code: v1alpha1.ReasonLimitReached, Message: "stopped with a partial result: " + out.Message})
+	case out.Yield == contract.YieldCeiling:
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLimitReached, Message: out.Message})
+	case out.Yield == contract.YieldCancelled:
+		return o.finish(End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "cancelled"})
+	case out.Yield == contract.YieldFailed:
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: out.Code, Message: out.Message})
+	case out.Yield == contract.YieldCheckpoint && next.Segment < int(a.Terms.Limits.Segments):
+		return o.start(next)
+	case out.Yield == contract.YieldCheckpoint:
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLimitReached, Message: fmt.Sprintf("limits.segments: %d of %d used", next.Segment, a.Terms.Limits.Segments)})
+	default:
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonIncompatibleSession, Message: fmt.Sprintf("a segment left the outcome %q, which this version does not know", out.Yield)})
+	}
+}
+
+// watch decides about an attempt that goes on.
+func (o Observed) watch() Decision {
+	a := o.Admission
+	live := a.live()
+	switch startBy := live.BegunAt.Add(StartWithin); {
+	case o.Sighting.State == Unseen: // its row was written and its Job was not
+		return o.start(live.AttemptKey)
+	case o.Sighting.State == Pending && !o.Now.Before(startBy):
+		message := fmt.Sprintf("the pod of segment %d did not start within %.0f seconds", live.Segment, StartWithin.Seconds())
+		if o.Sighting.Why != "" {
+			message += ": " + o.Sighting.Why
+		}
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonPodNotStarted, Message: message})
+	case o.Sighting.State == Pending:
+		d := Decision{
+			Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: fmt.Sprintf("segment %d waits for its pod", live.Segment)},
+			Wake:   live.BegunAt.Add(patience),
+		}
+		if !o.Now.Before(d.Wake) {
+			d.Wake = startBy
+			if o.Sighting.Why != "" {
+				d.Report.Message += ": " + o.Sighting.Why
+			}
+		}
+		return d
+	case a.Lapsed:
+		return Decision{Do: []Effect{
+			Stop{live.AttemptKey},
+			Close{live.AttemptKey, AttemptEnd{Class: Lost, Message: "its process has been silent for longer than its lease"}},
+		}, Again: true}
+	default:
+		return Decision{
+			Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunning, Message: fmt.Sprintf("segment %d is at work", live.Segment)},
+			Wake:   o.Now.Add(lookEvery),
+		}
+	}
+}
+
+// seenEnd is how the live attempt was seen to end. A process that ends well without an outcome while the run is
+// wanted has not kept the contract, and that counts as a crash.
+func (o Observed) seenEnd() AttemptEnd {
+	e, a := o.Sighting.End, o.Admission
+	if e.Class == Yielded && a.Outcome == nil && a.CancelledAt.IsZero() {
+		e.Class, e.Message = Crashed, "exit code 0 without an outcome"
+	}
+	if o.Sighting.Pause > 0 {
+		e.NotBefore = o.Now.Add(o.Sighting.Pause)
+	}
+	return e
+}
+
+// retry decides about a segment whose newest attempt ended without an outcome. It is the only place that starts a segment again.
+func (o Observed) retry() Decision {
+	a := o.Admission
+	last := a.newest()
+	counted := 0
+	for _, t := range a.Attempts {
+		if t.counted() {
+			counted++
+		}
+	}
+	if counted >= int(a.Terms.Retry.MaxAttempts) {
+		code := v1alpha1.ReasonPoisonSegment
+		if last.Class == Faulted {
+			code = string(last.Code)
+		}
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: code, Message: fmt.Sprintf("segment %d failed %d times, the last time: %s", last.Segment, counted, last.Message)})
+	}
+	due := last.NotBefore
+	if due.IsZero() {
+		due = last.EndedAt.Add(budget.Pause(a.Terms.Retry, len(a.Attempts), a.Seed))
+	}
+	if o.Now.Before(due) {
+		return Decision{
+			Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonBackingOff, Message: fmt.Sprintf("attempt %d at segment %d ended (%s): %s", last.Attempt, last.Segment, last.Class, last.Message)},
+			Wake:   due,
+		}
+	}
+	return o.start(AttemptKey{last.Segment, last.Attempt + 1})
+}
+
+// afterwards decides about a run whose status says that it has ended.
+func (o Observed) afterwards() Decision {
+	var d Decision
+	if a := o.Admission; a != nil && a.End == nil {
+		d.Do = append(d.Do, Finish{*o.Recorded})
+	}
+	if a := o.Admission; a != nil && a.live() != nil && (o.Sighting.State == Pending || o.Sighting.State == Working) && a.Outcome == nil {
+		d.Do = append(d.Do, Stop{a.live().AttemptKey})
+	}
+	due := o.Recorded.At.Add(o.TTL)
+	switch {
+	case o.Deleting && o.Held:
+		d.Do = append(d.Do, LetGo{})
+	case o.Deleting, o.TTL == 0:
+	case !o.Now.Before(due):
+		d.Do = append(d.Do, Remove{})
+	default:
+		d.Wake = due
+	}
+	return d
+}
+
+func (o Observed) start(k AttemptKey) Decision {
+	return Decision{
+		Do:     []Effect{Start{k}},
+		Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: fmt.Sprintf("segment %d waits for its pod", k.Segment)},
+		Wake:   o.Now.Add(StartWithin),
+	}
+}
+
+// finish ends the run in the ledger first; the next look finds the end there and reports it.
+func (o Observed) finish(e End) Decision {
+	e.Message = contract.Clip(e.Message, contract.MaxMessage)
+	e.At = o.Now
+	return Decision{Do: []Effect{Finish{e}}, Again: true}
+}
+
+func report(e End) Decision {
+	return Decision{Report: Report{Phase: e.Phase, Reason: e.Code, Message: e.Message, Ended: true, At: e.At}}
+}

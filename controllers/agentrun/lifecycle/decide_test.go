@@ -1,0 +1,257 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+var (
+	noon  = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	terms = contract.Terms{
+		Limits: v1alpha1.Limits{Segments: 3, Turns: 10, ActiveSeconds: 600},
+		Retry:  v1alpha1.Retry{MaxAttempts: 2, BaseSeconds: 1, CapSeconds: 60},
+	}
+	first = AttemptKey{}
+)
+
+func admitted(change ...func(*Admission)) *Admission {
+	a := &Admission{Terms: terms, Seed: "uid"}
+	for _, c := range change {
+		c(a)
+	}
+	return a
+}
+
+func attempts(as ...Attempt) func(*Admission) { return func(a *Admission) { a.Attempts = as } }
+
+func outcome(o contract.Outcome) func(*Admission) { return func(a *Admission) { a.Outcome = &o } }
+
+func cancelledAt(at time.Time) func(*Admission) { return func(a *Admission) { a.CancelledAt = at } }
+
+func live(k AttemptKey) Attempt {
+	return Attempt{AttemptKey: k, BegunAt: noon.Add(-time.Minute), Job: "job"}
+}
+
+func ended(k AttemptKey, e AttemptEnd) Attempt {
+	a := live(k)
+	a.EndedAt, a.AttemptEnd = noon.Add(-time.Second), e
+	return a
+}
+
+func finish(phase v1alpha1.RunPhase, code, message string) Decision {
+	return Decision{Do: []Effect{Finish{End{Phase: phase, Code: code, Message: message, At: noon}}}, Again: true}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	end := End{Phase: v1alpha1.RunSucceeded, Code: v1alpha1.ReasonCompleted, Message: "done", At: noon.Add(-time.Hour)}
+	fault := AttemptEnd{Class: Faulted, Code: contract.FaultSecretMissing, Message: "Secret \"llm\" has no key \"apiKey\""}
+	tests := map[string]struct {
+		given Observed
+		want  Decision
+	}{
+		"a run that may be admitted is held and frozen": {
+			given: Observed{Now: noon, Created: noon},
+			want:  Decision{Do: []Effect{Hold{}, Admit{}}, Again: true},
+		},
+		"a run that is held already is only frozen": {
+			given: Observed{Now: noon, Created: noon, Held: true},
+			want:  Decision{Do: []Effect{Admit{}}, Again: true},
+		},
+		"a run without its definition is queued until it gives up": {
+			given: Observed{Now: noon, Created: noon, Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
+			want:  Decision{Report: Report{Phase: v1alpha1.RunQueued, Reason: v1alpha1.ReasonDefinitionNotReady, Message: "no such definition"}, Wake: noon.Add(ReadyWithin)},
+		},
+		"a run whose definition never came fails": {
+			given: Observed{Now: noon, Created: noon.Add(-ReadyWithin), Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
+			want:  Decision{Report: Report{Phase: v1alpha1.RunFailed, Reason: v1alpha1.ReasonDefinitionNotReady, Message: "gave up after 120 seconds: no such definition", Ended: true, At: noon}},
+		},
+		"a run that is cancelled in the queue ends without starting anything": {
+			given: Observed{Now: noon, Created: noon, CancelWanted: true, Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
+			want:  Decision{Report: Report{Phase: v1alpha1.RunCancelled, Reason: v1alpha1.ReasonCancelled, Message: "cancelled before it was admitted", Ended: true, At: noon}},
+		},
+		"an admitted run starts its first segment": {
+			given: Observed{Now: noon, Admission: admitted()},
+			want: Decision{
+				Do:     []Effect{Start{first}},
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
+				Wake:   noon.Add(StartWithin),
+			},
+		},
+		"an attempt whose Job was not created is begun again under its name": {
+			given: Observed{Now: noon, Admission: admitted(attempts(Attempt{AttemptKey: first, BegunAt: noon}))},
+			want: Decision{
+				Do:     []Effect{Start{first}},
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
+				Wake:   noon.Add(StartWithin),
+			},
+		},
+		"a pod that has just been asked for is given time before the status says what holds it up": {
+			given: Observed{Now: noon.Add(-55 * time.Second), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Why: "no pod has been created"}},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
+				Wake:   noon.Add(-50 * time.Second),
+			},
+		},
+		"a pod that does not start is reported with what the cluster says": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Why: "Unschedulable: 0/1 nodes"}},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod: Unschedulable: 0/1 nodes"},
+				Wake:   noon.Add(-time.Minute).Add(StartWithin),
+			},
+		},
+		"a pod that never starts fails the run with what the cluster says": {
+			given: Observed{Now: noon.Add(StartWithin), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Why: "ErrImagePull: no such image"}},
+			want: Decision{Do: []Effect{Finish{End{
+				Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonPodNotStarted, At: noon.Add(StartWithin),
+				Message: "the pod of segment 0 did not start within 300 seconds: ErrImagePull: no such image",
+			}}}, Again: true},
+		},
+		"a process that went silent is given up and its segment is taken up by another": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), func(a *Admission) { a.Lapsed = true }), Sighting: Sighting{State: Working}},
+			want: Decision{Do: []Effect{
+				Stop{first}, Close{first, AttemptEnd{Class: Lost, Message: "its process has been silent for longer than its lease"}},
+			}, Again: true},
+		},
+		"a completed outcome succeeds though its pod still runs": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: contract.YieldCompleted, Result: "42"})), Sighting: Sighting{State: Working}},
+			want:  finish(v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted, "the agent gave its answer"),
+		},
+		"a checkpoint starts the next segment": {
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, AttemptEnd{Class: Yielded})), outcome(contract.Outcome{Yield: contract.YieldCheckpoint}))},
+			want: Decision{
+				Do:     []Effect{Start{AttemptKey{Segment: 1}}},
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 1 waits for its pod"},
+				Wake:   noon.Add(StartWithin),
+			},
+		},
+		"a ceiling with a partial result succeeds": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: contract.YieldCeiling, Message: "limits.turns: 3 of 3 used", Result: "so far"}))},
+			want:  finish(v1alpha1.RunSucceeded, v1alpha1.ReasonLimitReached, "stopped with a partial result: limits.turns: 3 of 3 used"),
+		},
+		"a ceiling without a turn fails": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: contract.YieldCeiling, Message: "limits.activeSeconds: 5 of 5 used"}))},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonLimitReached, "limits.activeSeconds: 5 of 5 used"),
+		},
+		"an outcome of a later version fails by name and never half read": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: "teleported"}))},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonIncompatibleSession, `a segment left the outcome "teleported", which this version does not know`),
+		},
+		"an attempt that is seen to have ended is written down first": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Ended, End: fault, Pause: 7 * time.Second}},
+			want: Decision{Do: []Effect{Close{first, AttemptEnd{
+				Class: Faulted, Code: contract.FaultSecretMissing, Message: fault.Message, NotBefore: noon.Add(7 * time.Second),
+			}}}, Again: true},
+		},
+		"a process that ends well without an outcome has crashed": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Ended, End: AttemptEnd{Class: Yielded, Terminated: true}}},
+			want:  Decision{Do: []Effect{Close{first, AttemptEnd{Class: Crashed, Message: "exit code 0 without an outcome", Terminated: true}}}, Again: true},
+		},
+		"a crash is tried again": {
+			given: Observed{Now: noon.Add(time.Minute), Admission: admitted(attempts(ended(first, AttemptEnd{Class: Crashed})))},
+			want: Decision{
+				Do:     []Effect{Start{AttemptKey{Attempt: 1}}},
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
+				Wake:   noon.Add(time.Minute).Add(StartWithin),
+			},
+		},
+		"an attempt waits for the instant that the last one asked for": {
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, AttemptEnd{Class: Faulted, Code: contract.FaultDeferred, Message: "429", NotBefore: noon.Add(time.Minute)})))},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonBackingOff, Message: "attempt 0 at segment 0 ended (faulted): 429"},
+				Wake:   noon.Add(time.Minute),
+			},
+		},
+		"a segment that keeps crashing is poison": {
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, AttemptEnd{Class: Crashed}), ended(AttemptKey{Attempt: 1}, AttemptEnd{Class: Crashed, Message: "exit code 137, OOMKilled"})))},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonPoisonSegment, "segment 0 failed 2 times, the last time: exit code 137, OOMKilled"),
+		},
+		"a fault that nothing cures fails the run under its own name": {
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, fault), ended(AttemptKey{Attempt: 1}, fault)))},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonSecretMissing, `segment 0 failed 2 times, the last time: Secret "llm" has no key "apiKey"`),
+		},
+		"disruptions are nobody's crash": {
+			given: Observed{Now: noon.Add(time.Hour), Admission: admitted(attempts(
+				ended(first, AttemptEnd{Class: Disrupted}), ended(AttemptKey{Attempt: 1}, AttemptEnd{Class: Disrupted}), ended(AttemptKey{Attempt: 2}, AttemptEnd{Class: Lost})))},
+			want: Decision{
+				Do:     []Effect{Start{AttemptKey{Attempt: 3}}},
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
+				Wake:   noon.Add(time.Hour).Add(StartWithin),
+			},
+		},
+		"a cancel is committed before anything is stopped": {
+			given: Observed{Now: noon, CancelWanted: true, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Working}},
+			want:  Decision{Do: []Effect{Cancel{}}, Again: true},
+		},
+		"a committed cancel stops the pod and waits for it": {
+			given: Observed{Now: noon, CancelWanted: true, Admission: admitted(attempts(live(first)), cancelledAt(noon)), Sighting: Sighting{State: Working}},
+			want: Decision{
+				Do:     []Effect{Stop{first}},
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonCancelling, Message: "nothing new begins; waiting for the segment to stop", CancelRequested: true},
+				Wake:   noon.Add(StopWithin),
+			},
+		},
+		"a pod that is stopping is not stopped again": {
+			given: Observed{Now: noon, CancelWanted: true, Admission: admitted(attempts(live(first)), cancelledAt(noon)), Sighting: Sighting{State: Stopping}},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonCancelling, Message: "nothing new begins; waiting for the segment to stop", CancelRequested: true},
+				Wake:   noon.Add(StopWithin),
+			},
+		},
+		"a pod that does not stop is not waited for for ever": {
+			given: Observed{Now: noon.Add(StopWithin), CancelWanted: true, Admission: admitted(attempts(live(first)), cancelledAt(noon)), Sighting: Sighting{State: Stopping}},
+			want: Decision{Do: []Effect{Finish{End{
+				Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "cancelled by spec.desiredState", At: noon.Add(StopWithin),
+			}}}, Again: true},
+		},
+		"a committed cancel wins against an outcome that came after it": {
+			given: Observed{Now: noon, Deleting: true, Admission: admitted(attempts(live(first)), cancelledAt(noon), outcome(contract.Outcome{Yield: contract.YieldCompleted, Result: "42"}))},
+			want:  finish(v1alpha1.RunCancelled, v1alpha1.ReasonCancelled, "cancelled by its deletion"),
+		},
+		"a namespace that goes is not waited for": {
+			given: Observed{Now: noon, NamespaceGoing: true, Admission: admitted(attempts(live(first)), cancelledAt(noon)), Sighting: Sighting{State: Working}},
+			want:  finish(v1alpha1.RunCancelled, v1alpha1.ReasonCancelled, "cancelled by its deletion"),
+		},
+		"an end in the ledger is reported whatever is wanted now": {
+			given: Observed{Now: noon, CancelWanted: true, Admission: admitted(func(a *Admission) { a.End = &end })},
+			want:  Decision{Report: Report{Phase: end.Phase, Reason: end.Code, Message: end.Message, Ended: true, At: end.At}},
+		},
+		"an end in the status closes a ledger that does not know it": {
+			given: Observed{Now: noon, Recorded: &end, Admission: admitted()},
+			want:  Decision{Do: []Effect{Finish{end}}},
+		},
+		"a pod that outlives its run is stopped": {
+			given: Observed{Now: noon, Recorded: &end, Admission: admitted(attempts(live(first)), func(a *Admission) { a.End = &end }), Sighting: Sighting{State: Pending}},
+			want:  Decision{Do: []Effect{Stop{first}}},
+		},
+		"a deleted run that has ended is let go": {
+			given: Observed{Now: noon, Recorded: &end, Deleting: true, Held: true},
+			want:  Decision{Do: []Effect{LetGo{}}},
+		},
+		"a run outlives its end by its time to live": {
+			given: Observed{Now: noon, Recorded: &end, TTL: 2 * time.Hour},
+			want:  Decision{Wake: noon.Add(time.Hour)},
+		},
+		"a run whose time to live is over is removed": {
+			given: Observed{Now: noon, Recorded: &end, TTL: time.Hour},
+			want:  Decision{Do: []Effect{Remove{}}},
+		},
+		"a name that belongs to somebody else fails the run": {
+			given: Observed{Now: noon, Taken: "a Job named x exists", Admission: admitted()},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonNameTaken, "a Job named x exists"),
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Decide(tc.given)); diff != "" {
+				t.Errorf("Decide() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

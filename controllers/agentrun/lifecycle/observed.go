@@ -1,0 +1,164 @@
+// Package lifecycle decides what an AgentRun does next. It is pure: it imports neither a client nor a
+// clock, and every input is a field of Observed.
+package lifecycle
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// Observed is everything a decision may depend on, gathered in one pass before anything is written.
+type Observed struct {
+	// Now is the ledger's time once the run is admitted, the manager's before.
+	Now time.Time
+
+	// Created, CancelWanted, Deleting, Held and TTL are read from the run object. Held says that it has our finalizer.
+	Created      time.Time
+	CancelWanted bool
+	Deleting     bool
+	Held         bool
+	TTL          time.Duration
+	// NamespaceGoing says that the namespace is being deleted: nothing can be created in it any more.
+	NamespaceGoing bool
+
+	// Recorded is the end that the run's status shows, or nil. It is the only part of the status that is read,
+	// because a run that was never admitted has no other memory.
+	Recorded *End
+
+	// Waiting says what an unadmitted run waits for, Refused why it can never be admitted. Both nil: it may be admitted.
+	Waiting *Cause
+	Refused *End
+
+	// Admission is what the ledger knows of an admitted run, or nil.
+	Admission *Admission
+
+	// Taken says which object the run needs belongs to somebody else; empty if none does.
+	Taken string
+
+	// Sighting is what the cluster shows of the newest attempt, if there is one that the ledger has not seen end.
+	Sighting Sighting
+}
+
+// Cause is a reason in a word and in a sentence.
+type Cause struct{ Reason, Message string }
+
+// Admission is an admitted run.
+type Admission struct {
+	Terms contract.Terms
+	// Seed makes the run's pauses differ from those of other runs.
+	Seed string
+	// CancelledAt is when the cancel was committed; zero if it was not.
+	CancelledAt time.Time
+	// End is how the run ended, or nil.
+	End *End
+	// Attempts are all attempts at the newest segment, oldest first.
+	Attempts []Attempt
+	// Outcome is that of the newest segment, or nil.
+	Outcome *contract.Outcome
+	// Lapsed says that the process which holds the run has let its lease lapse for good.
+	Lapsed bool
+}
+
+// End is how a run ended.
+type End struct {
+	Phase   v1alpha1.RunPhase
+	Code    string
+	Message string
+	At      time.Time
+}
+
+// AttemptKey names an attempt of a run. Both numbers count from 0.
+type AttemptKey struct{ Segment, Attempt int }
+
+// Attempt is one try at a segment.
+type Attempt struct {
+	AttemptKey
+	BegunAt time.Time
+	// Job is the UID of its Job, or empty while that is not known.
+	Job types.UID
+	// EndedAt is zero while the attempt goes on.
+	EndedAt time.Time
+	AttemptEnd
+}
+
+// AttemptEnd is how an attempt ended.
+type AttemptEnd struct {
+	Class   AttemptClass
+	Code    contract.FaultCode
+	Message string
+	// NotBefore is when the next attempt may begin; zero leaves that to the backoff.
+	NotBefore time.Time
+	// Terminated says that the attempt's processes were seen to have ended, so that its claim need not lapse first.
+	Terminated bool
+}
+
+// AttemptClass says how an attempt ended.
+type AttemptClass string
+
+const (
+	// Yielded means that the attempt left an outcome, or found that there was nothing to do.
+	Yielded AttemptClass = "yielded"
+	// Faulted means that it left with a fault; Code names it.
+	Faulted AttemptClass = "faulted"
+	// Crashed means that its process died of itself.
+	Crashed AttemptClass = "crashed"
+	// Disrupted means that the cluster took its pod away: an eviction, a preemption, a node lost. Nobody's fault.
+	Disrupted AttemptClass = "disrupted"
+	// Lost means that its Job is gone, or its process silent, and nobody saw it end.
+	Lost AttemptClass = "lost"
+	// Stopped means that the manager ended it.
+	Stopped AttemptClass = "stopped"
+)
+
+// counted reports whether the attempt uses up one of retry.maxAttempts.
+func (e AttemptEnd) counted() bool {
+	return e.Class == Crashed || e.Class == Faulted && e.Code.Counted()
+}
+
+// Sighting is what the cluster shows of an attempt.
+type Sighting struct {
+	State SightingState
+	// End is how it ended, when State is Ended, and Pause how long it asked to wait before the next attempt.
+	End   AttemptEnd
+	Pause time.Duration
+	// Why is what the cluster says about a pod that does not start.
+	Why string
+}
+
+// SightingState says how far an attempt has come.
+type SightingState string
+
+const (
+	// Unseen means that there is nothing to see: no attempt, or one whose Job was never created.
+	Unseen SightingState = ""
+	// Pending means that no process of the attempt has started.
+	Pending SightingState = "Pending"
+	// Working means that a process of the attempt runs.
+	Working SightingState = "Working"
+	// Stopping means that its Job is gone or going and a process still runs.
+	Stopping SightingState = "Stopping"
+	// Ended means that it has ended.
+	Ended SightingState = "Ended"
+)
+
+// newest is the newest attempt, or nil before the first.
+func (a *Admission) newest() *Attempt {
+	if len(a.Attempts) == 0 {
+		return nil
+	}
+	return &a.Attempts[len(a.Attempts)-1]
+}
+
+// live is the attempt that goes on as far as the ledger knows, or nil.
+func (a *Admission) live() *Attempt {
+	if n := a.newest(); n != nil && n.EndedAt.IsZero() {
+		return n
+	}
+	return nil
+}
+
+func (o Observed) stopWanted() bool { return o.CancelWanted || o.Deleting || o.NamespaceGoing }

@@ -1,0 +1,143 @@
+package agentrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
+)
+
+// observation is what was gathered: the facts to decide by, and what acting and recording need besides.
+type observation struct {
+	lifecycle.Observed
+	namespace *corev1.Namespace
+	record    *ledger.Record
+	// admission is what will be frozen, when nothing stands against it.
+	admission ledger.Admission
+	// unfit is why the newest edit of the definition is not the one used.
+	unfit string
+	// duplicate is the run that holds the idempotency key.
+	duplicate v1alpha1.RunReference
+}
+
+// found is what acting has found out that no later look shows.
+type found struct {
+	duplicate *v1alpha1.RunReference
+	// taken says that an object the run needs belongs to somebody else.
+	taken string
+}
+
+// observe makes every read there is. The cluster is read before the ledger: an attempt that is seen to have ended
+// has written its outcome by then, so that a missing outcome is a fact and not a race.
+func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f found) (*observation, error) {
+	o := &observation{namespace: &corev1.Namespace{}, Observed: lifecycle.Observed{
+		Now:          time.Now(),
+		Created:      run.CreationTimestamp.Time,
+		CancelWanted: run.Spec.DesiredState == v1alpha1.DesiredCancelled,
+		Deleting:     !run.DeletionTimestamp.IsZero(),
+		Held:         controllerutil.ContainsFinalizer(run, v1alpha1.Finalizer),
+		TTL:          time.Duration(run.Spec.TTLSecondsAfterFinished) * time.Second,
+		Recorded:     recorded(run),
+	}}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: run.Namespace}, o.namespace); err != nil {
+		return nil, fmt.Errorf("namespace %s: %w", run.Namespace, err)
+	}
+	o.NamespaceGoing = !o.namespace.DeletionTimestamp.IsZero()
+	jobs, pods, err := r.cluster(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if o.record, err = r.Ledger.Look(ctx, run.UID); err != nil {
+		return nil, fmt.Errorf("looking into the ledger: %w", err)
+	}
+	if rec := o.record; rec != nil {
+		o.Now = rec.Now
+		o.Admission = &lifecycle.Admission{
+			Terms: rec.Terms, Seed: string(run.UID), CancelledAt: rec.CancelledAt, End: rec.End,
+			Attempts: rec.Attempts, Outcome: rec.Outcome, Lapsed: rec.Lapsed,
+		}
+		o.Taken = f.taken
+		o.Sighting, err = r.sight(ctx, run, rec, jobs, pods)
+		return o, err
+	}
+	if o.Recorded != nil || o.CancelWanted || o.Deleting {
+		return o, nil
+	}
+	if f.duplicate != nil {
+		o.duplicate = *f.duplicate
+		o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonDuplicate, Message: fmt.Sprintf("run %s holds the same spec.idempotencyKey", f.duplicate.Name), At: o.Now}
+		return o, nil
+	}
+	return o, r.prepare(ctx, run, o)
+}
+
+// recorded is the end that the status shows.
+func recorded(run *v1alpha1.AgentRun) *lifecycle.End {
+	if !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFinished) {
+		return nil
+	}
+	e := lifecycle.End{Phase: run.Status.Phase, At: run.Status.FinishedAt.Time}
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
+		e.Code, e.Message = c.Reason, c.Message
+	}
+	return &e
+}
+
+// cluster lists the run's Jobs and pods in the cache.
+func (r *Reconciler) cluster(ctx context.Context, run *v1alpha1.AgentRun) ([]batchv1.Job, []corev1.Pod, error) {
+	var (
+		jobs batchv1.JobList
+		pods corev1.PodList
+		ours = []client.ListOption{client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelRunUID: string(run.UID)}}
+	)
+	if err := r.Client.List(ctx, &jobs, ours...); err != nil {
+		return nil, nil, fmt.Errorf("listing Jobs: %w", err)
+	}
+	if err := r.Client.List(ctx, &pods, ours...); err != nil {
+		return nil, nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return jobs.Items, pods.Items, nil
+}
+
+// sight is what the cluster shows of the newest attempt. A Job that the cache does not have is asked for once more,
+// live: the cache may lag behind our own creation.
+func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *ledger.Record, jobs []batchv1.Job, pods []corev1.Pod) (lifecycle.Sighting, error) {
+	if len(rec.Attempts) == 0 {
+		return lifecycle.Sighting{}, nil
+	}
+	a := rec.Attempts[len(rec.Attempts)-1]
+	if !a.EndedAt.IsZero() || a.Job == "" { // a Job that was created and not written down is adopted by starting again
+		return lifecycle.Sighting{}, nil
+	}
+	var its []corev1.Pod
+	for _, p := range pods {
+		if k, ok := job.Key(p.Labels); ok && k == a.AttemptKey {
+			its = append(its, p)
+		}
+	}
+	for i := range jobs {
+		if jobs[i].UID == a.Job {
+			return job.Read(&jobs[i], its), nil
+		}
+	}
+	var live batchv1.Job
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: job.Name(run.Name, run.UID, a.AttemptKey)}, &live)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return lifecycle.Sighting{}, fmt.Errorf("looking for the Job of segment %d: %w", a.Segment, err)
+	case err != nil, live.UID != a.Job:
+		return job.Read(nil, its), nil
+	default:
+		return job.Read(&live, its), nil
+	}
+}

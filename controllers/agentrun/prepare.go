@@ -1,0 +1,159 @@
+package agentrun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/runtime/budget"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// prepare gathers what an unadmitted run would be frozen with, or what stands against it.
+func (r *Reconciler) prepare(ctx context.Context, run *v1alpha1.AgentRun, o *observation) error {
+	revision, err := r.revision(ctx, run, o)
+	if err != nil || revision == nil {
+		return err
+	}
+	task, err := r.task(ctx, run, o)
+	if err != nil || task == "" {
+		return err
+	}
+	limits, err := r.limits(ctx, run, revision)
+	if err != nil {
+		return err
+	}
+	agent := revision.Spec.Agent
+	agent.Limits = limits
+	o.admission = ledger.Admission{
+		IdempotencyKey: run.Spec.IdempotencyKey,
+		Snapshot: contract.Snapshot{
+			Run: contract.Identity{
+				Namespace: run.Namespace, NamespaceUID: o.namespace.UID, Name: run.Name, UID: run.UID, RootUID: run.UID,
+			},
+			Revision:  revision.Name,
+			Agent:     agent,
+			Principal: run.Spec.Principal,
+			Task:      task,
+		},
+	}
+	return nil
+}
+
+// revision is the revision the run will execute. Nil with no error means that o says what is waited for.
+func (r *Reconciler) revision(ctx context.Context, run *v1alpha1.AgentRun, o *observation) (*v1alpha1.DefinitionRevision, error) {
+	ref := run.Spec.DefinitionRef
+	name := ref.Revision
+	if name == "" {
+		var def v1alpha1.AgentDefinition
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: ref.Name}, &def)
+		switch ready := meta.FindStatusCondition(def.Status.Conditions, v1alpha1.ConditionReady); {
+		case apierrors.IsNotFound(err):
+			o.wait(v1alpha1.ReasonDefinitionNotReady, "spec.definitionRef: there is no %s %q in this namespace", ref.Kind, ref.Name)
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("definition %s: %w", ref.Name, err)
+		case def.Status.ObservedGeneration != def.Generation && def.Status.CurrentRevision == "":
+			o.wait(v1alpha1.ReasonDefinitionNotReady, "%s %q has not been compiled yet", ref.Kind, ref.Name)
+			return nil, nil
+		case def.Status.CurrentRevision == "" && ready != nil:
+			o.wait(v1alpha1.ReasonDefinitionNotReady, "%s %q does not compile: %s: %s", ref.Kind, ref.Name, ready.Reason, ready.Message)
+			return nil, nil
+		case ready != nil && ready.Status == metav1.ConditionFalse:
+			o.unfit = fmt.Sprintf("the newest edit of %s %q does not compile (%s); its last good revision is used", ref.Kind, ref.Name, ready.Message)
+		}
+		name = def.Status.CurrentRevision
+	}
+	var revision v1alpha1.DefinitionRevision
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, &revision)
+	switch {
+	case apierrors.IsNotFound(err):
+		o.wait(v1alpha1.ReasonDefinitionNotReady, "spec.definitionRef: there is no DefinitionRevision %q in this namespace", name)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("revision %s: %w", name, err)
+	case revision.Spec.DefinitionRef.Name != ref.Name || revision.Spec.DefinitionRef.Kind != ref.Kind:
+		o.refuse(v1alpha1.ReasonInputInvalid, "spec.definitionRef.revision: %q is a revision of %s %q, not of %q", name, revision.Spec.DefinitionRef.Kind, revision.Spec.DefinitionRef.Name, ref.Name)
+		return nil, nil
+	}
+	return &revision, nil
+}
+
+// task is the input as the model sees it. Empty with no error means that o says what is waited for, or why it is refused.
+func (r *Reconciler) task(ctx context.Context, run *v1alpha1.AgentRun, o *observation) (string, error) {
+	in := run.Spec.Input
+	switch {
+	case in.From != nil:
+		return r.taskFrom(ctx, run, in.From.ConfigMap, o)
+	case in.JSON != nil:
+		var v any
+		if err := json.Unmarshal(in.JSON.Raw, &v); err != nil {
+			o.refuse(v1alpha1.ReasonInputInvalid, "spec.input.json does not parse")
+			return "", nil
+		}
+		b, err := json.Marshal(v) // keys sorted: equal values give equal bytes
+		return o.bounded("spec.input.json", string(b), contract.MaxInlineInput), err
+	default:
+		return o.bounded("spec.input.text", in.Text, contract.MaxInlineInput), nil
+	}
+}
+
+func (r *Reconciler) taskFrom(ctx context.Context, run *v1alpha1.AgentRun, ref v1alpha1.KeyReference, o *observation) (string, error) {
+	var cm corev1.ConfigMap
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: ref.Name}, &cm)
+	text, ok := cm.Data[ref.Key]
+	switch {
+	case apierrors.IsNotFound(err):
+		o.wait(v1alpha1.ReasonInputNotReady, "spec.input.from: there is no ConfigMap %q in this namespace", ref.Name)
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("input ConfigMap %s: %w", ref.Name, err)
+	case !ok:
+		o.wait(v1alpha1.ReasonInputNotReady, "spec.input.from: ConfigMap %q has no key %q", ref.Name, ref.Key)
+		return "", nil
+	case text == "":
+		o.refuse(v1alpha1.ReasonInputInvalid, "spec.input.from: key %q of ConfigMap %q is empty", ref.Key, ref.Name)
+		return "", nil
+	}
+	return o.bounded("spec.input.from", text, contract.MaxInput), nil
+}
+
+// limits are the revision's, narrowed by the policies in force and by the run.
+func (r *Reconciler) limits(ctx context.Context, run *v1alpha1.AgentRun, revision *v1alpha1.DefinitionRevision) (v1alpha1.Limits, error) {
+	l := budget.Narrow(revision.Spec.Agent.Limits, run.Spec.Limits)
+	for _, namespace := range []string{run.Namespace, r.Namespace} {
+		var policy v1alpha1.AgentPolicy
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.DefaultPolicyName}, &policy)
+		if client.IgnoreNotFound(err) != nil {
+			return l, fmt.Errorf("policy of %s: %w", namespace, err)
+		}
+		l = budget.Narrow(l, policy.Spec.Limits)
+	}
+	return l, nil
+}
+
+func (o *observation) wait(reason, format string, args ...any) {
+	o.Waiting = &lifecycle.Cause{Reason: reason, Message: contract.Clip(fmt.Sprintf(format, args...), contract.MaxMessage)}
+}
+
+func (o *observation) refuse(code, format string, args ...any) {
+	o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: code, Message: contract.Clip(fmt.Sprintf(format, args...), contract.MaxMessage), At: o.Now}
+}
+
+// bounded is text, or nothing if it is too long.
+func (o *observation) bounded(field, text string, limit int) string {
+	if len(text) > limit {
+		o.refuse(v1alpha1.ReasonInputInvalid, "%s has %d bytes, %d are allowed: larger inputs go through spec.input.from", field, len(text), limit)
+		return ""
+	}
+	return contract.Clean(text)
+}

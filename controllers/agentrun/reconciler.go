@@ -1,0 +1,83 @@
+// Package agentrun reconciles AgentRuns. It only observes, acts and records; what to do is
+// lifecycle.Decide's to say.
+package agentrun
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
+)
+
+// Reconciler drives AgentRuns.
+//
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/status,verbs=patch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/finalizers,verbs=update
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;definitionrevisions;agentpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=ekiden-postgres,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+type Reconciler struct {
+	// Client reads Secrets and ConfigMaps live and everything else from the cache. Live reads everything from the API server.
+	Client client.Client
+	Live   client.Reader
+	Ledger ledger.Ledger
+	Events events.EventRecorder
+
+	// Namespace is the manager's own: its default policy is the floor under every other.
+	Namespace string
+	// SegmentImage is the image of segment pods, SegmentDSN the address of Postgres as they see it, without a login.
+	SegmentImage string
+	SegmentDSN   string
+}
+
+// rounds bounds how often one reconcile decides. A run needs three at most; more would be two decisions undoing each other.
+const rounds = 10
+
+// Reconcile observes, decides, acts, records.
+func (r *Reconciler) Reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctrl.Result, error) {
+	var found found
+	for range rounds {
+		seen, err := r.observe(ctx, run, found)
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("observing: %w", err)
+		}
+		d := lifecycle.Decide(seen.Observed)
+		logf.FromContext(ctx).V(1).Info("decided", "do", fmt.Sprintf("%T", d.Do), "reason", d.Report.Reason, "again", d.Again)
+		if found, err = r.act(ctx, run, seen, d.Do); err != nil {
+			return ctrl.Result{}, fmt.Errorf("acting: %w", err)
+		}
+		if d.Again {
+			continue
+		}
+		if err := r.record(ctx, run, seen, d.Report); err != nil {
+			return ctrl.Result{}, fmt.Errorf("recording: %w", err)
+		}
+		if d.Report.Ended { // what comes after an end: a pod to stop, a finalizer to let go, a time to live
+			continue
+		}
+		return wake(seen.Now, d.Wake), nil
+	}
+	return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("run %s/%s: no decision held after %d rounds", run.Namespace, run.Name, rounds))
+}
+
+// wake turns an instant of the ledger's clock into a pause, at least 50 ms long so that a rounding never spins.
+func wake(now, at time.Time) ctrl.Result {
+	if at.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(at.Sub(now), 50*time.Millisecond)}
+}

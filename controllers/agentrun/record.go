@@ -1,0 +1,145 @@
+package agentrun
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/metrics"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// record writes the status, once, and then tells people.
+func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *observation, rep lifecycle.Report) error {
+	if rep == (lifecycle.Report{}) {
+		return nil
+	}
+	before := run.DeepCopy()
+	report(run, o, rep)
+	if equality.Semantic.DeepEqual(before.Status, run.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.tell(before, run, rep)
+	return nil
+}
+
+// report puts what is known into the status.
+func report(run *v1alpha1.AgentRun, o *observation, rep lifecycle.Report) {
+	s := &run.Status
+	s.ObservedGeneration = run.Generation
+	s.Phase = rep.Phase
+	rep.Message = contract.Clip(rep.Message, contract.MaxMessage)
+	set := func(condition string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: condition, Status: status, Reason: reason, Message: message, ObservedGeneration: run.Generation})
+	}
+	switch {
+	case o.Admission != nil:
+		// What was said at the admission stands: the ledger does not keep it.
+		if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Status != metav1.ConditionTrue {
+			set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, contract.Clip(o.unfit, contract.MaxMessage/2))
+		}
+	case rep.Ended:
+		set(v1alpha1.ConditionAccepted, metav1.ConditionFalse, rep.Reason, rep.Message)
+	default:
+		set(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, rep.Reason, rep.Message)
+	}
+	set(v1alpha1.ConditionSucceeded, succeeded(rep), rep.Reason, rep.Message)
+	finished := metav1.ConditionFalse
+	if rep.Ended {
+		finished = metav1.ConditionTrue
+	}
+	set(v1alpha1.ConditionFinished, finished, rep.Reason, "")
+	if o.Admission != nil && !o.Admission.CancelledAt.IsZero() {
+		set(v1alpha1.ConditionCancelRequested, metav1.ConditionTrue, v1alpha1.ReasonCancelling, "nothing new begins")
+	}
+	admitted(s, run, o)
+	if rep.Ended {
+		end(s, o, rep)
+	}
+}
+
+func succeeded(rep lifecycle.Report) metav1.ConditionStatus {
+	switch {
+	case !rep.Ended:
+		return metav1.ConditionUnknown
+	case rep.Phase == v1alpha1.RunSucceeded:
+		return metav1.ConditionTrue
+	default:
+		return metav1.ConditionFalse
+	}
+}
+
+// admitted shows what the ledger knows.
+func admitted(s *v1alpha1.AgentRunStatus, run *v1alpha1.AgentRun, o *observation) {
+	s.Root = v1alpha1.RunReference{Name: run.Name, UID: run.UID}
+	s.DuplicateOf = o.duplicate
+	rec := o.record
+	if rec == nil {
+		return
+	}
+	s.Revision = rec.Terms.Revision
+	s.SnapshotDigest = rec.SnapshotDigest
+	s.Limits = rec.Terms.Limits
+	s.StartedAt = metav1.NewTime(rec.AdmittedAt.Truncate(1e9))
+	if n := len(rec.Attempts); n > 0 {
+		segment := int32(rec.Attempts[n-1].Segment)
+		s.Segment = &segment
+	}
+	active := int32(rec.Active.Seconds())
+	s.ActiveSeconds = &active
+	s.Usage = v1alpha1.RunUsage{
+		Turns: rec.Usage.Turns, InputTokens: rec.Usage.Input + rec.Usage.CacheRead, CachedInputTokens: rec.Usage.CacheRead,
+		OutputTokens: rec.Usage.Output, Cost: rec.Usage.Cost.String(),
+	}
+}
+
+// end shows how the run ended.
+func end(s *v1alpha1.AgentRunStatus, o *observation, rep lifecycle.Report) {
+	at := rep.At
+	if at.IsZero() {
+		at = o.Now
+	}
+	s.FinishedAt = metav1.NewTime(at.Truncate(1e9))
+	if rep.Phase == v1alpha1.RunFailed {
+		s.Error = v1alpha1.RunError{Code: rep.Reason, Message: rep.Message}
+	}
+	if rep.Phase != v1alpha1.RunSucceeded || o.record == nil || o.record.Outcome == nil {
+		return
+	}
+	out := o.record.Outcome
+	s.Result = v1alpha1.RunResult{
+		Text: contract.Clip(out.Result, contract.MaxInlineResult), Completeness: v1alpha1.Whole,
+		Bytes: o.record.ResultBytes, Digest: o.record.ResultDigest,
+	}
+	if int64(len(s.Result.Text)) < o.record.ResultBytes {
+		s.Result.Completeness = v1alpha1.Truncated
+	}
+	if out.Yield == contract.YieldCeiling {
+		s.Result.PartialReason = v1alpha1.ReasonLimitReached
+	}
+}
+
+// tell emits an event for a change of reason, and counts an end. The event's words are the condition's.
+func (r *Reconciler) tell(before, run *v1alpha1.AgentRun, rep lifecycle.Report) {
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionSucceeded)
+	if was != nil && was.Reason == rep.Reason && was.Message == rep.Message {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if rep.Phase == v1alpha1.RunFailed || rep.Reason == v1alpha1.ReasonBackingOff {
+		kind = corev1.EventTypeWarning
+	}
+	r.Events.Eventf(run, nil, kind, rep.Reason, "Reconcile", "%s", rep.Message)
+	if rep.Ended && !meta.IsStatusConditionTrue(before.Status.Conditions, v1alpha1.ConditionFinished) {
+		metrics.RunEnded(run)
+	}
+}

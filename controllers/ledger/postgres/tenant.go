@@ -1,0 +1,244 @@
+package postgres
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
+)
+
+const (
+	// tenants is the role whose members logins are; the migrations make it.
+	tenants = "ekiden_tenant"
+
+	// connectionLimit is for all pods of a namespace together.
+	connectionLimit = 200
+)
+
+// settings of a login. A process that is paused or mad must not hold a lock for longer.
+var settings = [][2]string{
+	{"statement_timeout", "10s"},
+	{"lock_timeout", "5s"},
+	{"idle_in_transaction_session_timeout", "10s"},
+}
+
+var loginPattern = regexp.MustCompile(`^ekiden_[0-9a-f]{32}$`)
+
+// Provision makes sure that the namespace's login exists with the password. If it does, that is one read.
+func (l *Ledger) Provision(ctx context.Context, t ledger.Tenant) error {
+	if err := l.provision(ctx, t); err != nil {
+		return fmt.Errorf("provisioning the login of namespace %s: %w", t.Namespace, err)
+	}
+	return nil
+}
+
+func (l *Ledger) provision(ctx context.Context, t ledger.Tenant) error {
+	login := t.Login()
+	if !loginPattern.MatchString(login) {
+		return fmt.Errorf("%q is not the UID of a namespace", t.NamespaceUID)
+	}
+	secret, err := verifier(t.Password)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(t.Password))
+	password := hex.EncodeToString(sum[:])
+
+	// The role is looked for as well: a backup of the database does not hold it.
+	var b pgx.Batch
+	done := false
+	b.Queue(`
+SELECT EXISTS (SELECT FROM ekiden.tenants WHERE namespace_uid = $1 AND namespace = $2 AND password_sum = $3)
+  AND EXISTS (SELECT FROM pg_roles WHERE rolname = $4 AND rolcanlogin AND pg_has_role(oid, $5, 'MEMBER'))`,
+		t.NamespaceUID, t.Namespace, password, login, tenants).QueryRow(known(&done))
+	if err := l.send(ctx, &b); err != nil || done {
+		return err
+	}
+	return l.transact(ctx, func(tx pgx.Tx) error {
+		// The row is the lock under which managers take turns.
+		if _, err := tx.Exec(ctx, `
+INSERT INTO ekiden.tenants (namespace_uid, namespace, password_sum) VALUES ($1, $2, $3)
+ON CONFLICT (namespace_uid) DO UPDATE SET namespace = excluded.namespace, password_sum = excluded.password_sum`,
+			t.NamespaceUID, t.Namespace, password); err != nil {
+			return err
+		}
+		role, there, err := find(ctx, tx, login)
+		if err != nil {
+			return err
+		}
+		verb := "CREATE"
+		if there {
+			verb = "ALTER"
+		}
+		// The verifier is of base64 and $, so it needs no escaping; the password itself never gets into a statement or a log.
+		for _, sql := range append([]string{
+			fmt.Sprintf("%s ROLE %s LOGIN CONNECTION LIMIT %d PASSWORD '%s'", verb, role, connectionLimit, secret),
+			fmt.Sprintf("GRANT %s TO %s", tenants, role),
+		}, configure(ctx, tx, role)...) {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func configure(ctx context.Context, tx pgx.Tx, role string) []string {
+	all := settings
+	var number int
+	// Since Postgres 17 a transaction as a whole can be bounded.
+	if err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&number); err == nil && number >= 170000 {
+		all = append(all[:len(all):len(all)], [2]string{"transaction_timeout", "20s"})
+	}
+	var out []string
+	for _, kv := range all {
+		out = append(out, fmt.Sprintf("ALTER ROLE %s SET %s = '%s'", role, kv[0], kv[1]))
+	}
+	return out
+}
+
+// find tells whether the login is there, and its name as an identifier.
+func find(ctx context.Context, tx pgx.Tx, login string) (role string, there bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, login).Scan(&there)
+	return pgx.Identifier{login}.Sanitize(), there, err
+}
+
+// Tenants lists the namespaces that have a login. Passwords are not known here.
+func (l *Ledger) Tenants(ctx context.Context) ([]ledger.Tenant, error) {
+	var b pgx.Batch
+	var out []ledger.Tenant
+	b.Queue(`SELECT namespace, namespace_uid::text FROM ekiden.tenants ORDER BY since, namespace_uid`).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var t ledger.Tenant
+			if err := rows.Scan(&t.Namespace, (*string)(&t.NamespaceUID)); err != nil {
+				return err
+			}
+			out = append(out, t)
+		}
+		return rows.Err()
+	})
+	if err := l.send(ctx, &b); err != nil {
+		return nil, fmt.Errorf("listing tenants: %w", err)
+	}
+	return out, nil
+}
+
+// Unprovision drops the login of a namespace that is gone and ends its unfinished runs.
+func (l *Ledger) Unprovision(ctx context.Context, namespace types.UID) error {
+	login := ledger.LoginOf(namespace)
+	err := fmt.Errorf("%q is not the UID of a namespace", namespace)
+	if loginPattern.MatchString(login) {
+		err = l.transact(ctx, func(tx pgx.Tx) error { return unprovision(ctx, tx, namespace, login) })
+	}
+	if err != nil {
+		return fmt.Errorf("dropping the login of namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+func unprovision(ctx context.Context, tx pgx.Tx, namespace types.UID, login string) error {
+	if _, err := tx.Exec(ctx, `SELECT FROM ekiden.tenants WHERE namespace_uid = $1 FOR UPDATE`, namespace); err != nil {
+		return err
+	}
+	role, there, err := find(ctx, tx, login)
+	if err != nil {
+		return err
+	}
+	if there {
+		// As a member of the role the manager may end its connections and drop what it owns. They end first, because
+		// one of them may hold a lock that is needed below.
+		if err := perhaps(ctx, tx, "GRANT "+role+" TO CURRENT_USER"); err != nil {
+			return err
+		}
+		if err := perhaps(ctx, tx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`, login); err != nil {
+			return err
+		}
+	}
+	// In the order of the keys, so that two managers do not wait for each other.
+	if _, err := tx.Exec(ctx, `
+UPDATE ekiden.claims c SET final_at = now(), generation = generation + 1, holder = NULL, lease_until = NULL
+FROM (SELECT run_uid, lane FROM ekiden.claims WHERE namespace_uid = $1 AND final_at IS NULL ORDER BY run_uid, lane FOR NO KEY UPDATE) open
+WHERE c.run_uid = open.run_uid AND c.lane = open.lane`, namespace); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `
+UPDATE ekiden.runs SET ended_at = now(), end_phase = $2, end_code = $3, end_message = 'the namespace is gone'
+WHERE namespace_uid = $1 AND ended_at IS NULL`, namespace, string(v1alpha1.RunCancelled), v1alpha1.ReasonCancelled); err != nil {
+		return err
+	}
+	if there {
+		if err := perhaps(ctx, tx, "DROP OWNED BY "+role); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "DROP ROLE "+role); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM ekiden.tenants WHERE namespace_uid = $1`, namespace)
+	return err
+}
+
+// perhaps carries out a statement for which the manager may lack the permission.
+func perhaps(ctx context.Context, tx pgx.Tx, sql string, args ...any) error {
+	inner, err := tx.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = inner.Exec(ctx, sql, args...)
+	if err == nil {
+		return inner.Commit(ctx)
+	}
+	if rolledBack := inner.Rollback(ctx); rolledBack != nil {
+		return errors.Join(err, rolledBack)
+	}
+	if state(err) == "42501" { // insufficient privilege
+		return nil
+	}
+	return err
+}
+
+func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
+	err := pgx.BeginTxFunc(ctx, l.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, impatient); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+	shed(l.pool, err)
+	return interpret(ctx, err)
+}
+
+// verifier is what Postgres stores of a password, as of RFC 5803.
+func verifier(password string) (string, error) {
+	if password == "" || strings.ContainsFunc(password, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
+		return "", errors.New("the password must be of printable ASCII, without spaces")
+	}
+	const iterations = 4096
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // never fails
+	salted, err := pbkdf2.Key(sha256.New, password, salt, iterations, sha256.Size)
+	if err != nil {
+		return "", fmt.Errorf("hashing the password: %w", err)
+	}
+	keyed := func(what string) []byte {
+		h := hmac.New(sha256.New, salted)
+		_, _ = h.Write([]byte(what)) // never fails
+		return h.Sum(nil)
+	}
+	stored := sha256.Sum256(keyed("Client Key"))
+	text := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", iterations, text(salt), text(stored[:]), text(keyed("Server Key"))), nil
+}
