@@ -1,0 +1,156 @@
+// Package cluster starts a development cluster and installs Ekiden in it, as any user would: from config/, under the
+// manager's own ServiceAccount. The demo and the stories use it.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Options say where and how.
+type Options struct {
+	// Dir is the cluster's folder, Repo the root of this repository, whose bin/ holds what was built.
+	Dir, Repo string
+	// Keep leaves the cluster running when this process ends. Otherwise nothing outlives the process, however it ends.
+	Keep bool
+	// Progress is told what happens.
+	Progress io.Writer
+}
+
+// Cluster is a development cluster that runs.
+type Cluster struct {
+	Options
+	supervisor *exec.Cmd
+}
+
+// Description is what the cluster says about itself.
+type Description struct {
+	Kubeconfig string `json:"kubeconfig"`
+	Server     string `json:"server"`
+	Postgres   struct {
+		Host         string `json:"host"`
+		Port         int    `json:"port"`
+		SuperuserDSN string `json:"superuserDSN"`
+	} `json:"postgres"`
+	// Pids change when a process is restarted.
+	Pids map[string]int `json:"pids"`
+}
+
+// images are the names in config/ and the programs that stand for them.
+var images = map[string]string{"ekiden/manager:dev": "manager", "ekiden/segment:dev": "segment"}
+
+// readyWithin is how long a cluster may take to start.
+const readyWithin = 2 * time.Minute
+
+// Start starts the cluster and waits until it is ready.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c := &Cluster{Options: o}
+	args := []string{"--dir", o.Dir}
+	for name, program := range images {
+		args = append(args, "--image", name+"="+filepath.Join(o.Repo, "bin", program))
+	}
+	if o.Keep {
+		return c, c.run(ctx, append([]string{"up"}, args...)...)
+	}
+	c.supervisor = exec.Command(c.binary(), append([]string{"run"}, args...)...) //nolint:gosec // our own binary
+	c.supervisor.Stdout, c.supervisor.Stderr = o.Progress, o.Progress
+	if err := startBound(c.supervisor); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", c.binary(), err)
+	}
+	if err := c.ready(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	for {
+		if _, err := c.Describe(); err == nil {
+			return nil
+		}
+		if c.supervisor.ProcessState != nil {
+			return errors.New("the cluster ended before it was ready: see " + filepath.Join(c.Dir, "logs"))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the cluster did not become ready: see %s: %w", filepath.Join(c.Dir, "logs"), ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Stop stops the cluster and waits until nothing of it is left.
+func (c *Cluster) Stop() error {
+	if c.supervisor == nil {
+		return c.run(context.Background(), "down", "--dir", c.Dir)
+	}
+	_ = c.supervisor.Process.Signal(os.Interrupt) // it may have ended already, which Wait tells
+	err := c.supervisor.Wait()
+	if c.supervisor.ProcessState.Exited() {
+		return nil
+	}
+	return err
+}
+
+// Describe reads what the cluster says about itself; it fails while the cluster is not ready.
+func (c *Cluster) Describe() (Description, error) {
+	var d Description
+	b, err := os.ReadFile(filepath.Join(c.Dir, "cluster.json"))
+	if err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal(b, &d)
+}
+
+// Config is the administrator's access to the API.
+func (c *Cluster) Config() (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err == nil {
+		cfg.QPS, cfg.Burst = 200, 400
+	}
+	return cfg, err
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "admin.kubeconfig") }
+
+// Kubectl runs kubectl as the administrator and returns what it prints.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.KubectlIn(ctx, "", args...)
+}
+
+// KubectlIn is Kubectl with standard input.
+func (c *Cluster) KubectlIn(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.binary(), append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...) //nolint:gosec // our own binary
+	var out, errOut bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(errOut.String()))
+	}
+	return out.String(), nil
+}
+
+func (c *Cluster) binary() string { return filepath.Join(c.Repo, "bin", "devcluster") }
+
+func (c *Cluster) run(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, c.binary(), args...) //nolint:gosec // our own binary
+	cmd.Stdout, cmd.Stderr = c.Progress, c.Progress
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("devcluster %s: %w", args[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// ManagerNamespace is where config/ puts the manager.
+	ManagerNamespace = "ekiden-system"
+	managerLogin     = "ekiden_manager"
+	database         = "ekiden"
+)
+
+// Install makes the manager's database, applies config/devcluster and waits until the manager is available.
+func (c *Cluster) Install(ctx context.Context) error {
+	dsn, err := c.database(ctx)
+	if err != nil {
+		return fmt.Errorf("making the database: %w", err)
+	}
+	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(c.Repo, "config", "devcluster")); err != nil {
+		return err
+	}
+	secret := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: ekiden-manager-postgres, namespace: %s}\nstringData: {dsn: %q}\n", ManagerNamespace, dsn)
+	if _, err := c.KubectlIn(ctx, secret, "apply", "-f", "-"); err != nil {
+		return err
+	}
+	for _, wait := range [][]string{
+		{"wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/name=ekiden", "--timeout=60s"},
+		{"-n", ManagerNamespace, "rollout", "status", "deployment/ekiden-manager", "--timeout=120s"},
+	} {
+		if _, err := c.Kubectl(ctx, wait...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// database makes the manager's login and database and is the DSN. The login may create roles and is no superuser.
+func (c *Cluster) database(ctx context.Context) (string, error) {
+	d, err := c.Describe()
+	if err != nil {
+		return "", err
+	}
+	conn, err := pgx.Connect(ctx, d.Postgres.SuperuserDSN)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	password := rand.Text()
+	exists := false
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", managerLogin).Scan(&exists); err != nil {
+		return "", err
+	}
+	statements := []string{
+		"CREATE ROLE " + managerLogin + " LOGIN CREATEROLE PASSWORD '" + password + "'",
+		"CREATE DATABASE " + database + " OWNER " + managerLogin,
+	}
+	if exists { // a cluster that was kept: the password is not, so it gets another one
+		statements = []string{"ALTER ROLE " + managerLogin + " PASSWORD '" + password + "'"}
+	}
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			return "", err
+		}
+	}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(managerLogin, password), Path: database, RawQuery: "sslmode=disable",
+		Host: net.JoinHostPort(d.Postgres.Host, strconv.Itoa(d.Postgres.Port)),
+	}
+	return u.String(), nil
+}
