@@ -24,12 +24,12 @@ type Options struct {
 	SegmentDSN string
 }
 
-// Setup adds every controller to the manager.
-//
-// The rights of leader election and of its events:
+// The rights of leader election and of its events.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=ekiden-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=ekiden-system,resources=leases,resourceNames=ekiden-manager,verbs=get;update
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// Setup adds every controller to the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return errors.Join(
 		(&definition.Reconciler{

@@ -35,12 +35,14 @@ type found struct {
 	duplicate *v1alpha1.RunReference
 	// taken says that an object the run needs belongs to somebody else.
 	taken string
+	// unfit is observation's, from the round in which the run was admitted.
+	unfit string
 }
 
 // observe makes every read there is. The cluster is read before the ledger: an attempt that is seen to have ended
 // has written its outcome by then, so that a missing outcome is a fact and not a race.
 func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f found) (*observation, error) {
-	o := &observation{namespace: &corev1.Namespace{}, Observed: lifecycle.Observed{
+	o := &observation{namespace: &corev1.Namespace{}, unfit: f.unfit, Observed: lifecycle.Observed{
 		Now:          time.Now(),
 		Created:      run.CreationTimestamp.Time,
 		CancelWanted: run.Spec.DesiredState == v1alpha1.DesiredCancelled,

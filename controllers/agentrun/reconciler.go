@@ -18,8 +18,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 )
 
-// Reconciler drives AgentRuns.
-//
+// The rights this package needs. controller-gen reads them from here.
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/status,verbs=patch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/finalizers,verbs=update
@@ -30,6 +29,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=ekiden-postgres,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler drives AgentRuns.
 type Reconciler struct {
 	// Client reads Secrets and ConfigMaps live and everything else from the cache. Live reads everything from the API server.
 	Client client.Client
@@ -55,15 +56,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctr
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("observing: %w", err)
 		}
+		unfit := seen.unfit
 		d := lifecycle.Decide(seen.Observed)
 		logf.FromContext(ctx).V(1).Info("decided", "do", fmt.Sprintf("%T", d.Do), "reason", d.Report.Reason, "again", d.Again)
 		if found, err = r.act(ctx, run, seen, d.Do); err != nil {
 			return ctrl.Result{}, fmt.Errorf("acting: %w", err)
 		}
+		found.unfit = unfit
 		if d.Again {
 			continue
 		}
-		if err := r.record(ctx, run, seen, d.Report); err != nil {
+		if err := r.record(ctx, run, seen, d); err != nil {
 			return ctrl.Result{}, fmt.Errorf("recording: %w", err)
 		}
 		if d.Report.Ended { // what comes after an end: a pod to stop, a finalizer to let go, a time to live

@@ -2,6 +2,7 @@ package agentrun
 
 import (
 	"context"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,12 +17,18 @@ import (
 )
 
 // record writes the status, once, and then tells people.
-func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *observation, rep lifecycle.Report) error {
+func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *observation, d lifecycle.Decision) error {
+	rep := d.Report
 	if rep == (lifecycle.Report{}) {
 		return nil
 	}
 	before := run.DeepCopy()
 	report(run, o, rep)
+	for _, e := range d.Do {
+		if s, ok := e.(lifecycle.Start); ok { // newer than what was observed
+			run.Status.Segment = number(s.Segment)
+		}
+	}
 	if equality.Semantic.DeepEqual(before.Status, run.Status) {
 		return nil
 	}
@@ -91,15 +98,19 @@ func admitted(s *v1alpha1.AgentRunStatus, run *v1alpha1.AgentRun, o *observation
 	s.Limits = rec.Terms.Limits
 	s.StartedAt = metav1.NewTime(rec.AdmittedAt.Truncate(1e9))
 	if n := len(rec.Attempts); n > 0 {
-		segment := int32(rec.Attempts[n-1].Segment)
-		s.Segment = &segment
+		s.Segment = number(rec.Attempts[n-1].Segment)
 	}
-	active := int32(rec.Active.Seconds())
-	s.ActiveSeconds = &active
+	s.ActiveSeconds = number(int(rec.Active.Seconds()))
 	s.Usage = v1alpha1.RunUsage{
 		Turns: rec.Usage.Turns, InputTokens: rec.Usage.Input + rec.Usage.CacheRead, CachedInputTokens: rec.Usage.CacheRead,
 		OutputTokens: rec.Usage.Output, Cost: rec.Usage.Cost.String(),
 	}
+}
+
+// number is n in the form of the API. Limits keep what is counted there far below the bound.
+func number(n int) *int32 {
+	v := int32(min(n, math.MaxInt32)) //nolint:gosec // bounded in the same expression
+	return &v
 }
 
 // end shows how the run ended.

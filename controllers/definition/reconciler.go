@@ -20,13 +20,14 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
-// Reconciler compiles definitions.
-//
+// The rights this package needs. controller-gen reads them from here.
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;modelendpoints;agentruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions/status,verbs=patch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=ekiden.dev,resources=definitionrevisions,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler compiles definitions.
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader

@@ -33,6 +33,9 @@ type Options struct {
 type Cluster struct {
 	Options
 	supervisor *exec.Cmd
+	// ended is closed when the supervisor has ended; outcome is set then.
+	ended   chan struct{}
+	outcome error
 }
 
 // Description is what the cluster says about itself.
@@ -66,9 +69,14 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c.supervisor = exec.Command(c.binary(), append([]string{"run"}, args...)...) //nolint:gosec // our own binary
 	c.supervisor.Stdout, c.supervisor.Stderr = o.Progress, o.Progress
-	if err := startBound(c.supervisor); err != nil {
+	if err := StartBound(c.supervisor); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.binary(), err)
 	}
+	c.ended = make(chan struct{})
+	go func() {
+		c.outcome = c.supervisor.Wait()
+		close(c.ended)
+	}()
 	if err := c.ready(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -82,10 +90,9 @@ func (c *Cluster) ready(ctx context.Context) error {
 		if _, err := c.Describe(); err == nil {
 			return nil
 		}
-		if c.supervisor.ProcessState != nil {
-			return errors.New("the cluster ended before it was ready: see " + filepath.Join(c.Dir, "logs"))
-		}
 		select {
+		case <-c.ended:
+			return errors.New("the cluster ended before it was ready: see " + filepath.Join(c.Dir, "logs"))
 		case <-ctx.Done():
 			return fmt.Errorf("the cluster did not become ready: see %s: %w", filepath.Join(c.Dir, "logs"), ctx.Err())
 		case <-time.After(100 * time.Millisecond):
@@ -93,17 +100,16 @@ func (c *Cluster) ready(ctx context.Context) error {
 	}
 }
 
-// Stop stops the cluster and waits until nothing of it is left.
+// Stop stops the cluster and waits until nothing of it is left but its folder. Stopping twice is no error.
 func (c *Cluster) Stop() error {
-	if c.supervisor == nil {
-		return c.run(context.Background(), "down", "--dir", c.Dir)
+	var err error
+	if c.supervisor != nil {
+		_ = c.supervisor.Process.Signal(os.Interrupt) // it may have ended already
+		<-c.ended
+		err = c.outcome
 	}
-	_ = c.supervisor.Process.Signal(os.Interrupt) // it may have ended already, which Wait tells
-	err := c.supervisor.Wait()
-	if c.supervisor.ProcessState.Exited() {
-		return nil
-	}
-	return err
+	// Also after a supervisor of our own: data that Postgres could not have in the folder goes only now.
+	return errors.Join(err, c.run(context.Background(), "down", "--dir", c.Dir))
 }
 
 // Describe reads what the cluster says about itself; it fails while the cluster is not ready.
@@ -149,6 +155,7 @@ func (c *Cluster) binary() string { return filepath.Join(c.Repo, "bin", "devclus
 func (c *Cluster) run(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, c.binary(), args...) //nolint:gosec // our own binary
 	cmd.Stdout, cmd.Stderr = c.Progress, c.Progress
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // up takes down what it has begun
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("devcluster %s: %w", args[0], err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -19,7 +20,8 @@ const (
 	database         = "ekiden"
 )
 
-// Install makes the manager's database, applies config/devcluster and waits until the manager is available.
+// Install makes the manager's database, applies config/devcluster and waits until the manager is available and runs can
+// be created.
 func (c *Cluster) Install(ctx context.Context) error {
 	dsn, err := c.database(ctx)
 	if err != nil {
@@ -40,7 +42,32 @@ func (c *Cluster) Install(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return c.admitting(ctx)
+}
+
+// probe is a run that is never stored.
+const probe = `{"apiVersion": "ekiden.dev/v1alpha1", "kind": "AgentRun", "metadata": {"name": "probe", "namespace": "default"},
+"spec": {"definitionRef": {"kind": "AgentDefinition", "name": "probe"}, "input": {"text": "probe"}}}`
+
+// admittingWithin is how long admission may take to learn about a kind that is new.
+const admittingWithin = time.Minute
+
+// admitting waits until runs can be created: the policy that stamps them refuses all with ServiceUnavailable for some
+// seconds after the kind was made, because the API server looks for new schemas only now and then.
+func (c *Cluster) admitting(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, admittingWithin)
+	defer cancel()
+	for {
+		_, err := c.KubectlIn(ctx, probe, "create", "--dry-run=server", "-f", "-")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no run can be created: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // database makes the manager's login and database and is the DSN. The login may create roles and is no superuser.

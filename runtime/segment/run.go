@@ -77,7 +77,7 @@ func (w *work) think(ctx context.Context, t Think) error {
 	switch {
 	case err == nil:
 		w.tell(Event{Name: "ModelAnswered", Turn: &t.Turn, Try: t.Try, Code: string(answer.Finish), Usage: &usage})
-		return w.append(ctx, Answered{Turn: t.Turn, Try: t.Try, Raw: answer.Raw, Text: answer.Text, Calls: answer.Calls, Finish: answer.Finish}, usage)
+		return w.append(ctx, Answered{Turn: t.Turn, Try: t.Try, Raw: answer.Raw, Text: contract.Clean(answer.Text), Calls: answer.Calls, Finish: answer.Finish}, usage)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case cut != nil: // not the model's fault, so not a try; its tokens are paid for all the same

@@ -83,8 +83,12 @@ func TestRules(t *testing.T) {
 			from: "runtime/cmd/segment", imports: []string{"runtime/segment/segmenttest"},
 			want: []string{"runtime/cmd/segment may not import runtime/segment/segmenttest: it is for tests"},
 		},
-		"what is for tests may reach the world": {
-			from: "runtime/segment/segmenttest", imports: []string{"os/exec", "runtime/segment"},
+		"what is for tests may reach the world and climb the stairs of its column": {
+			from: "runtime/segment/segmenttest", imports: []string{"os/exec", "runtime/segment", "runtime/store/memory"},
+		},
+		"what is for tests stays in its column": {
+			from: "runtime/segment/segmenttest", imports: []string{"controllers/ledger"},
+			want: []string{"runtime/segment/segmenttest may not import controllers/ledger: what runs in a pod knows nothing of the manager"},
 		},
 		"an unknown package is reported": {
 			from: "controllers/workflow",

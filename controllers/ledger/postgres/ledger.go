@@ -71,6 +71,9 @@ func Open(ctx context.Context, dsn string) (*Ledger, error) {
 // Close ends the ledger's connections.
 func (l *Ledger) Close() { l.pool.Close() }
 
+// Ping asks whether Postgres answers. Errors: ledger.ErrUnavailable.
+func (l *Ledger) Ping(ctx context.Context) error { return interpret(ctx, l.pool.Ping(ctx)) }
+
 // send carries out b as one transaction in one round trip.
 func (l *Ledger) send(ctx context.Context, b *pgx.Batch) error {
 	err := l.pool.SendBatch(ctx, b).Close()

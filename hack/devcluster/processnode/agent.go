@@ -91,11 +91,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	<-ctx.Done()
 	close(informer)
 
-	grace := shutdownGrace
-	if os.Getppid() != parent {
-		grace = 0 // The supervisor is dead; nothing may outlive it.
-	}
-	a.shutdown(grace)
+	a.shutdown(func() bool { return os.Getppid() != parent })
 	return nil
 }
 
@@ -137,17 +133,39 @@ func (a *Agent) vanished(uid types.UID) {
 
 // shutdown stops the pods without saying so in the API: the next node finds out
 // that they had been started, and decides what becomes of them.
-func (a *Agent) shutdown(grace time.Duration) {
+//
+// When the supervisor is dead nothing is to outlive it, so there is no grace. Its
+// death is not seen at once: the kernel signals when one thread of it has ended
+// and shows another parent when all have.
+func (a *Agent) shutdown(orphaned func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.pods {
 		p.report.freeze()
-		p.order.give(causeShutdown, min(grace, p.grace()))
+		p.order.give(causeShutdown, min(shutdownGrace, p.grace()))
 	}
 	for _, p := range a.pods {
-		<-p.ended
+		p.awaitEnd(func() {
+			if orphaned() {
+				p.order.give(causeShutdown, 0)
+			}
+		})
 	}
 	launch.EndLeftovers(a.config.Dir.Pods())
+}
+
+// awaitEnd waits for the pod's end and calls meanwhile again and again.
+func (p *pod) awaitEnd(meanwhile func()) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.ended:
+			return
+		case <-ticker.C:
+			meanwhile()
+		}
+	}
 }
 
 // removeObject takes the pod out of the API. The precondition spares a new pod

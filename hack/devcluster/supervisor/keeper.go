@@ -124,11 +124,10 @@ func (k *keeper) runOnce() error {
 	}
 	// The process alone, not its group: Postgres ends its own children in order.
 	_ = command.Process.Signal(k.stop)
-	select {
-	case <-exited:
-	case <-time.After(k.grace):
-	}
-	_ = launch.Signal(command.Process.Pid, syscall.SIGKILL)
+	killed := time.AfterFunc(k.grace, func() { _ = launch.Signal(command.Process.Pid, syscall.SIGKILL) })
+	<-exited
+	killed.Stop()
+	_ = launch.Signal(command.Process.Pid, syscall.SIGKILL) // What it left behind in its group.
 	k.gone()
 	return nil
 }

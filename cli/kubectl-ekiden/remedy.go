@@ -1,0 +1,28 @@
+package main
+
+import "github.com/ekiden-dev/ekiden/api/v1alpha1"
+
+// remedies tells what to do about a run that failed, by its code. The words are those of docs/reference/reasons.md; a
+// test compares them.
+var remedies = map[string]string{
+	v1alpha1.ReasonDefinitionNotReady:  "Apply or correct the definition.",
+	v1alpha1.ReasonInputNotReady:       "Apply the ConfigMap.",
+	v1alpha1.ReasonLimitReached:        "Raise the limit in the definition, in the run or in the policy that clips it.",
+	v1alpha1.ReasonDuplicate:           "Look at the run that status.duplicateOf names.",
+	v1alpha1.ReasonInputInvalid:        "Start another run with a smaller or corrected input.",
+	v1alpha1.ReasonNameTaken:           "Remove that object, or start the run under another name.",
+	v1alpha1.ReasonPodNotStarted:       "Look for missing images, quotas, node capacity and Pod Security, then start another run.",
+	v1alpha1.ReasonPoisonSegment:       "Read the logs of its last pod: memory limits are the usual cause.",
+	v1alpha1.ReasonSecretMissing:       "Create it and start another run.",
+	v1alpha1.ReasonCredentialsRefused:  "Correct the key in the Secret and start another run.",
+	v1alpha1.ReasonRequestRefused:      "Check url and model of the ModelEndpoint, and the sampling of the definition.",
+	v1alpha1.ReasonContextOverflow:     "Shorten the task or the instructions, or choose a model with a larger window.",
+	v1alpha1.ReasonQuotaExhausted:      "Raise the quota at the provider or that bound in the definition.",
+	v1alpha1.ReasonModelUnavailable:    "The message tells the last failure. Start another run once the endpoint answers.",
+	v1alpha1.ReasonModelRefused:        "Reword the task or the instructions.",
+	v1alpha1.ReasonEmptyAnswer:         "Raise sampling.maxOutputTokens if it used them up, else reword the instructions.",
+	v1alpha1.ReasonUnknownTool:         "Mention no tools in the instructions that the agent does not have.",
+	v1alpha1.ReasonEgressRefused:       "List the range in the ModelEndpoint if runs may dial it.",
+	v1alpha1.ReasonIncompatibleSession: "Install the version that wrote it, or start another run.",
+	v1alpha1.ReasonNoProgress:          "Raise segment.hardSeconds or shorten the model's answers.",
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/ekiden-dev/ekiden/hack/cluster"
+)
+
+// down takes away the demo that was kept. Doing so twice is no error.
+func down(s *screen) error {
+	repo, err := repository()
+	if err != nil {
+		return err
+	}
+	p := place{repo: repo, dir: keptDir(repo), keep: true}
+	if _, err := os.Stat(p.dir); errors.Is(err, fs.ErrNotExist) {
+		s.Say("demo", "none is kept")
+		return nil
+	}
+	model, err := load(p.own("model.json"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // it ran against an endpoint of the user's, or did not come this far
+	case err != nil:
+		return err
+	default:
+		if err := model.end(); err != nil {
+			return err
+		}
+		s.Say("model", "stopped")
+	}
+	c := cluster.Cluster{Options: cluster.Options{Dir: p.dir, Repo: repo, Keep: true, Progress: io.Discard}}
+	if err := c.Stop(); err != nil {
+		return err
+	}
+	s.Say("cluster", "stopped")
+	return p.remove()
+}

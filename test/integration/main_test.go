@@ -1,0 +1,88 @@
+// Package integration tells stories: whole runs on the development cluster, with the manager installed as any user
+// installs it, pods as processes, a real API server and a real Postgres. Only the model is scripted.
+//
+// All stories share one cluster and each has a namespace and a model server of its own, so that they may run side by side.
+// Stories that kill what all share come last, one at a time.
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/hack/cluster"
+)
+
+var (
+	shared *cluster.Cluster
+	api    client.WithWatch
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "ekiden-stories-")
+	if err != nil {
+		return 1, err
+	}
+	_, file, _, _ := runtime.Caller(0)
+	repo := filepath.Join(filepath.Dir(file), "..", "..")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	log, err := os.Create(filepath.Join(dir, "cluster.log"))
+	if err != nil {
+		return 1, err
+	}
+	if shared, err = cluster.Start(ctx, cluster.Options{Dir: dir, Repo: repo, Progress: log}); err != nil {
+		return 1, err
+	}
+	code := 1
+	err = shared.Install(ctx)
+	if err == nil {
+		err = connect()
+	}
+	if err == nil {
+		code = m.Run()
+	}
+	stopErr := shared.Stop()
+	if code == 0 && err == nil && stopErr == nil {
+		return 0, os.RemoveAll(dir)
+	}
+	fmt.Fprintf(os.Stderr, "integration: logs of the cluster are in %s\n", dir)
+	if err == nil {
+		err = stopErr
+	}
+	return code, err
+}
+
+func connect() error {
+	cfg, err := shared.Config()
+	if err != nil {
+		return err
+	}
+	scheme := k8sruntime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	api, err = client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	return err
+}
