@@ -29,7 +29,7 @@ func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *obse
 			run.Status.Segment = number(s.Segment)
 		}
 	}
-	if equality.Semantic.DeepEqual(before.Status, run.Status) {
+	if told(before.Status, run.Status) {
 		return nil
 	}
 	if err := r.Client.Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -37,6 +37,13 @@ func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *obse
 	}
 	r.tell(before, run, rep)
 	return nil
+}
+
+// told reports whether the status says all of it already. What a run uses as it goes is not worth a write of its own: it
+// comes with the next change.
+func told(before, after v1alpha1.AgentRunStatus) bool {
+	after.Usage, after.ActiveSeconds = before.Usage, before.ActiveSeconds
+	return equality.Semantic.DeepEqual(before, after)
 }
 
 // report puts what is known into the status.

@@ -65,7 +65,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		args = append(args, "--image", name+"="+filepath.Join(o.Repo, "bin", program))
 	}
 	if o.Keep {
-		return c, c.run(ctx, append([]string{"up"}, args...)...)
+		return c, c.run(ctx, o.Progress, append([]string{"up"}, args...)...)
 	}
 	c.supervisor = exec.Command(c.binary(), append([]string{"run"}, args...)...) //nolint:gosec // our own binary
 	c.supervisor.Stdout, c.supervisor.Stderr = o.Progress, o.Progress
@@ -102,14 +102,13 @@ func (c *Cluster) ready(ctx context.Context) error {
 
 // Stop stops the cluster and waits until nothing of it is left but its folder. Stopping twice is no error.
 func (c *Cluster) Stop() error {
-	var err error
-	if c.supervisor != nil {
-		_ = c.supervisor.Process.Signal(os.Interrupt) // it may have ended already
-		<-c.ended
-		err = c.outcome
+	if c.supervisor == nil {
+		return c.run(context.Background(), c.Progress, "down", "--dir", c.Dir)
 	}
-	// Also after a supervisor of our own: data that Postgres could not have in the folder goes only now.
-	return errors.Join(err, c.run(context.Background(), "down", "--dir", c.Dir))
+	_ = c.supervisor.Process.Signal(os.Interrupt) // it may have ended already
+	<-c.ended
+	// Data that Postgres could not have in the folder goes only now.
+	return errors.Join(c.outcome, c.run(context.Background(), io.Discard, "down", "--dir", c.Dir))
 }
 
 // Describe reads what the cluster says about itself; it fails while the cluster is not ready.
@@ -152,9 +151,9 @@ func (c *Cluster) KubectlIn(ctx context.Context, stdin string, args ...string) (
 
 func (c *Cluster) binary() string { return filepath.Join(c.Repo, "bin", "devcluster") }
 
-func (c *Cluster) run(ctx context.Context, args ...string) error {
+func (c *Cluster) run(ctx context.Context, out io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, c.binary(), args...) //nolint:gosec // our own binary
-	cmd.Stdout, cmd.Stderr = c.Progress, c.Progress
+	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // up takes down what it has begun
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("devcluster %s: %w", args[0], err)

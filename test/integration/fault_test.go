@@ -187,7 +187,7 @@ func TestADeletedRunTakesEverythingWithIt(t *testing.T) {
 		err := api.Get(t.Context(), client.ObjectKeyFromObject(r), &v1alpha1.AgentRun{})
 		return err != nil && client.IgnoreNotFound(err) == nil && len(s.jobs()) == 0 && len(s.pods()) == 0
 	})
-	s.eventually("no process is left", func() bool { return len(processes(t, "--run="+string(r.UID))) == 0 })
+	s.eventually("no process is left", func() bool { return len(processes(t, "segment", "--run="+string(r.UID))) == 0 })
 	s.start("gone", given.Task("again")) // the name is free, and inherits nothing
 	s.eventually("the new run works", func() bool { return s.model.Report().ByKey["again"] == 1 })
 }

@@ -43,7 +43,7 @@ func TestAPodHasNothingButItsOwn(t *testing.T) {
 	if got := strings.Join(secrets, " "); got != contract.PostgresSecret+" llm" {
 		t.Errorf("secrets %s", got)
 	}
-	pids := processes(t, "--run="+string(r.UID))
+	pids := processes(t, "segment", "--run="+string(r.UID))
 	if len(pids) != 1 {
 		t.Fatalf("%d processes", len(pids))
 	}

@@ -201,8 +201,8 @@ func (s *story) explain() {
 	}
 }
 
-// processes are the pids of this cluster's processes whose command line has all the words.
-func processes(t *testing.T, words ...string) []int {
+// processes are the pids of a program's processes whose command line has the word.
+func processes(t *testing.T, program, word string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -214,12 +214,9 @@ func processes(t *testing.T, words ...string) []int {
 		if err != nil {
 			continue
 		}
-		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		all := len(line) > 0
-		for _, w := range words {
-			all = all && strings.Contains(string(line), w)
-		}
-		if all {
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // it may have ended by now
+		args := strings.Split(string(line), "\x00")
+		if filepath.Base(args[0]) == program && strings.Contains(string(line), word) {
 			pids = append(pids, pid)
 		}
 	}

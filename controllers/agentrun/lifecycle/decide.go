@@ -21,7 +21,7 @@ const (
 	patience = 10 * time.Second
 	// lookEvery is how often a working attempt is looked at although nothing was heard of it: its process may
 	// have gone silent on a node that is lost.
-	lookEvery = 45 * time.Second
+	lookEvery = 10 * time.Second
 )
 
 // Decide is the state machine of a run: the first case that holds wins, and one always does.
