@@ -9,6 +9,8 @@ MAKEFLAGS += --no-builtin-rules
 # What is built does not depend on flags and workspaces of whoever builds it.
 export GOFLAGS := -buildvcs=false
 export GOWORK := off
+# One setting for everything that is built, so that it is compiled once. Only the race detector wants C.
+export CGO_ENABLED := 0
 
 GO ?= go
 # Tools are pinned in hack/tools/go.mod and built on first use.
@@ -23,6 +25,7 @@ GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/
 
 # The race detector wants a C compiler.
 RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
+TEST_RACE := $(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -shuffle=on
 
 ##@ Every day
 
@@ -57,12 +60,11 @@ test: build bin/devcluster test-pure test-store test-crd test-integration ## Bui
 .PHONY: test-pure
 test-pure: ## Decisions, laws and stories: need nothing.
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	packages=$$($(GO) list ./... | grep -vE '/ekiden/(test/(crd|integration)|runtime/store|controllers/ledger)(/|$$)')
-	$(GO) test $(RACE) -shuffle=on $$packages
+	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(crd|integration)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
 
 .PHONY: test-store
 test-store: ## The ports to Postgres against a real server, which is started if EKIDEN_TEST_DSN names none.
-	$(GO) test $(RACE) -shuffle=on ./runtime/store/... ./controllers/ledger/...
+	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/...
 
 .PHONY: test-crd
 test-crd: bin/devcluster ## Schemas, rules and rights of the API against a real API server.
@@ -70,11 +72,11 @@ test-crd: bin/devcluster ## Schemas, rules and rights of the API against a real 
 
 .PHONY: test-integration
 test-integration: build bin/devcluster ## Whole runs on the development cluster.
-	$(GO) test -count=1 -timeout=30m ./test/integration/...
+	$(GO) test -count=1 -timeout=30m -parallel=8 ./test/integration/...
 
 .PHONY: test-devcluster
 test-devcluster: bin/devcluster ## The development cluster itself: its own module, real clusters included.
-	cd hack/devcluster && CGO_ENABLED=0 DEVCLUSTER='$(CURDIR)/bin/devcluster' $(GO) test -trimpath ./...
+	cd hack/devcluster && DEVCLUSTER='$(CURDIR)/bin/devcluster' $(GO) test -trimpath ./...
 
 ##@ Before a change is done
 
@@ -91,10 +93,10 @@ check: verify test test-devcluster ## All of the above.
 
 .PHONY: build
 build: ## Build manager, segment, kubectl-ekiden and modelserver into bin/.
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/manager .
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/segment ./runtime/cmd/segment
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-ekiden ./cli/kubectl-ekiden
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/modelserver ./test/modelserver/cmd/modelserver
+	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/manager .
+	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/segment ./runtime/cmd/segment
+	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-ekiden ./cli/kubectl-ekiden
+	$(GO) build -ldflags '-s -w' -o bin/modelserver ./test/modelserver/cmd/modelserver
 
 bin/devcluster: $(shell find hack/devcluster -type f -not -name '*_test.go') hack/build-devcluster.sh ## Build the development cluster: some minutes the first time, seconds after.
 	hack/build-devcluster.sh $@

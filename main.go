@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -203,5 +204,5 @@ func addressFor(dsn, address string) (string, error) {
 	return u.String(), nil
 }
 
-// zapLevel turns a verbosity of logr into a level of zap, which counts the other way.
-func zapLevel(v int) zapcore.Level { return zapcore.Level(-v) }
+// zapLevel turns a verbosity of logr into a level of zap, which counts the other way and in a byte.
+func zapLevel(v int) zapcore.Level { return zapcore.Level(max(math.MinInt8, min(-v, math.MaxInt8))) }

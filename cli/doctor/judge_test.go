@@ -39,21 +39,25 @@ func healthy() Facts {
 		Admission: Admission{
 			Stamp: Seen[*admissionregistrationv1.MutatingAdmissionPolicy]{Value: &admissionregistrationv1.MutatingAdmissionPolicy{}},
 			StampBinding: Seen[*admissionregistrationv1.MutatingAdmissionPolicyBinding]{Value: &admissionregistrationv1.MutatingAdmissionPolicyBinding{
-				Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: policyName}}},
+				Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: policyName},
+			}},
 			Guard: Seen[*admissionregistrationv1.ValidatingAdmissionPolicy]{Value: &admissionregistrationv1.ValidatingAdmissionPolicy{}},
 			GuardBinding: Seen[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{Value: &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-				Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policyName, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}}}},
+				Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policyName, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+			}},
 		},
 		Probe: Probe{Namespace: "team", Self: Seen[string]{Value: "dana"}, MayCreate: Seen[bool]{Value: true}, Plain: Seen[v1alpha1.Principal]{Value: v1alpha1.Principal{User: "dana"}}, Foreign: forbidden},
 		Manager: Manager{
 			Namespace: "ekiden-system", SecretName: managerSecretName,
 			Deployment: Seen[*appsv1.Deployment]{Value: &appsv1.Deployment{
 				Spec: appsv1.DeploymentSpec{Replicas: ptr[int32](2), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "manager", Image: "ekiden/manager:v1", Args: []string{"--segment-image=ekiden/segment:v1"}}}}}},
+					Containers: []corev1.Container{{Name: "manager", Image: "ekiden/manager:v1", Args: []string{"--segment-image=ekiden/segment:v1"}}},
+				}}},
 				Status: appsv1.DeploymentStatus{AvailableReplicas: 2},
 			}},
 			Lease: Seen[*coordinationv1.Lease]{Value: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr("manager-0"), LeaseDurationSeconds: ptr[int32](15), RenewTime: ptr(metav1.NewMicroTime(noon.Add(-3 * time.Second)))}}},
+				HolderIdentity: ptr("manager-0"), LeaseDurationSeconds: ptr[int32](15), RenewTime: ptr(metav1.NewMicroTime(noon.Add(-3 * time.Second))),
+			}}},
 		},
 		Secrets: map[types.NamespacedName]Seen[map[string]bool]{{Namespace: "team", Name: "llm"}: {Value: map[string]bool{"apiKey": true, "empty": false}}},
 		Events:  map[types.UID]Seen[*corev1.Event]{},
@@ -63,13 +67,15 @@ func healthy() Facts {
 			ObjectMeta: metav1.ObjectMeta{Name: kind + ".ekiden.dev"},
 			Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true}}},
 			Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
-				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
+				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
+			}},
 		}}
 	}
 	f.Definitions.Value = []v1alpha1.AgentDefinition{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "triage", Generation: 2, CreationTimestamp: before(time.Hour)},
 		Status: v1alpha1.AgentDefinitionStatus{CurrentRevision: "triage-1", Conditions: []metav1.Condition{
-			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled, ObservedGeneration: 2}}},
+			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled, ObservedGeneration: 2},
+		}},
 	}}
 	f.Endpoints.Value = []v1alpha1.ModelEndpoint{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gpt"}, Spec: v1alpha1.ModelEndpointSpec{Credentials: v1alpha1.Credentials{SecretRef: v1alpha1.KeyReference{Name: "llm", Key: "apiKey"}}}},

@@ -40,7 +40,7 @@ type program struct {
 
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, p program, arguments []string) int {
-	root := p.root()
+	root := p.root() //nolint:contextcheck // Commands get theirs from ExecuteContext.
 	root.SetArgs(arguments)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)

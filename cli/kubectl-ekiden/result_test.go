@@ -91,7 +91,8 @@ func TestResultWaits(t *testing.T) {
 		"until there is one":       {end(completed("late")), nil, said{exitOK, "late", ""}},
 		"until the run has failed": {end(failedWith(v1alpha1.ReasonModelRefused, "no")), nil, said{exitFailed, "", "ModelRefused"}},
 		"not longer than it was told": {
-			end(stand(metav1.ConditionUnknown, v1alpha1.ReasonBackingOff, "soon")), []string{"--timeout", "300ms"},
+			end(stand(metav1.ConditionUnknown, v1alpha1.ReasonBackingOff, "soon")),
+			[]string{"--timeout", "300ms"},
 			said{exitUnfinished, "", "has not finished within 300ms: BackingOff: soon"},
 		},
 		"not for a run that was deleted": {

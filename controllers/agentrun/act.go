@@ -92,7 +92,7 @@ func (r *Reconciler) start(ctx context.Context, run *v1alpha1.AgentRun, o *obser
 		if err = r.Live.Get(ctx, client.ObjectKeyFromObject(j), j); err != nil {
 			return found{}, err
 		}
-		if got, ok := job.Key(j.Labels); !metav1.IsControlledBy(j, run) || !ok || got != k {
+		if !made(j, run, k) {
 			return found{taken: fmt.Sprintf("a Job named %s exists and belongs to somebody else: delete it and start another run", j.Name)}, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -118,7 +119,9 @@ func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *led
 		return lifecycle.Sighting{}, nil
 	}
 	a := rec.Attempts[len(rec.Attempts)-1]
-	if !a.EndedAt.IsZero() || a.Job == "" { // a Job that was created and not written down is adopted by starting again
+	unwritten := a.Job == ""
+	// A Job that was created and not written down is adopted by starting again; once cancelled, it has to be looked for.
+	if !a.EndedAt.IsZero() || unwritten && rec.CancelledAt.IsZero() {
 		return lifecycle.Sighting{}, nil
 	}
 	var its []corev1.Pod
@@ -137,9 +140,17 @@ func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *led
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return lifecycle.Sighting{}, fmt.Errorf("looking for the Job of segment %d: %w", a.Segment, err)
-	case err != nil, live.UID != a.Job:
-		return job.Read(nil, its), nil
-	default:
+	case err == nil && (live.UID == a.Job || unwritten && made(&live, run, a.AttemptKey)):
 		return job.Read(&live, its), nil
+	case unwritten && len(its) == 0: // it was never created
+		return lifecycle.Sighting{}, nil
+	default:
+		return job.Read(nil, its), nil
 	}
+}
+
+// made reports whether j is the Job of the run's attempt and not somebody else's of the same name.
+func made(j *batchv1.Job, run *v1alpha1.AgentRun, k lifecycle.AttemptKey) bool {
+	got, ok := job.Key(j.Labels)
+	return ok && got == k && metav1.IsControlledBy(j, run)
 }

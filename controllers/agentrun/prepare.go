@@ -1,9 +1,11 @@
 package agentrun
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,16 +97,36 @@ func (r *Reconciler) task(ctx context.Context, run *v1alpha1.AgentRun, o *observ
 	case in.From != nil:
 		return r.taskFrom(ctx, run, in.From.ConfigMap, o)
 	case in.JSON != nil:
-		var v any
-		if err := json.Unmarshal(in.JSON.Raw, &v); err != nil {
+		text, err := canonical(in.JSON.Raw)
+		if err != nil {
 			o.refuse(v1alpha1.ReasonInputInvalid, "spec.input.json does not parse")
-			return "", nil
+			return "", nil //nolint:nilerr // said in the status
 		}
-		b, err := json.Marshal(v) // keys sorted: equal values give equal bytes
-		return o.bounded("spec.input.json", string(b), contract.MaxInlineInput), err
+		return o.bounded("spec.input.json", text, contract.MaxInlineInput), nil
+	case in.Text == "": // json: null passes the schema
+		o.refuse(v1alpha1.ReasonInputInvalid, "spec.input is empty")
+		return "", nil
 	default:
 		return o.bounded("spec.input.text", in.Text, contract.MaxInlineInput), nil
 	}
+}
+
+// canonical is a JSON value with its keys sorted and without spaces, so that equal values give equal texts. Numbers stay as
+// they are written, because a float would round them, and nothing is escaped for HTML.
+func canonical(raw []byte) (string, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
 func (r *Reconciler) taskFrom(ctx context.Context, run *v1alpha1.AgentRun, ref v1alpha1.KeyReference, o *observation) (string, error) {

@@ -50,20 +50,21 @@ const rounds = 10
 
 // Reconcile observes, decides, acts, records.
 func (r *Reconciler) Reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctrl.Result, error) {
-	var found found
+	var known found
 	for range rounds {
-		seen, err := r.observe(ctx, run, found)
+		seen, err := r.observe(ctx, run, known)
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("observing: %w", err)
 		}
-		unfit := seen.unfit
 		d := lifecycle.Decide(seen.Observed)
 		logf.FromContext(ctx).V(1).Info("decided", "do", fmt.Sprintf("%T", d.Do), "reason", d.Report.Reason, "again", d.Again)
-		if found, err = r.act(ctx, run, seen, d.Do); err != nil {
+		news, err := r.act(ctx, run, seen, d.Do)
+		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("acting: %w", err)
 		}
-		found.unfit = unfit
-		if d.Again {
+		known = news
+		known.unfit = seen.unfit
+		if d.Again || news != (found{}) { // what acting found out is to be decided about at once: no later look shows it
 			continue
 		}
 		if err := r.record(ctx, run, seen, d); err != nil {

@@ -2,6 +2,7 @@ package agentrun
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *obse
 	if rep == (lifecycle.Report{}) {
 		return nil
 	}
+	rep.Message = fit(rep.Message, contract.MaxMessage, contract.MaxMessage)
 	before := run.DeepCopy()
 	report(run, o, rep)
 	for _, e := range d.Do {
@@ -51,7 +53,6 @@ func report(run *v1alpha1.AgentRun, o *observation, rep lifecycle.Report) {
 	s := &run.Status
 	s.ObservedGeneration = run.Generation
 	s.Phase = rep.Phase
-	rep.Message = contract.Clip(rep.Message, contract.MaxMessage)
 	set := func(condition string, status metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: condition, Status: status, Reason: reason, Message: message, ObservedGeneration: run.Generation})
 	}
@@ -59,7 +60,7 @@ func report(run *v1alpha1.AgentRun, o *observation, rep lifecycle.Report) {
 	case o.Admission != nil:
 		// What was said at the admission stands: the ledger does not keep it.
 		if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Status != metav1.ConditionTrue {
-			set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, contract.Clip(o.unfit, contract.MaxMessage/2))
+			set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, fit(o.unfit, contract.MaxMessage/2, contract.MaxMessage/2))
 		}
 	case rep.Ended:
 		set(v1alpha1.ConditionAccepted, metav1.ConditionFalse, rep.Reason, rep.Message)
@@ -134,16 +135,38 @@ func end(s *v1alpha1.AgentRunStatus, o *observation, rep lifecycle.Report) {
 		return
 	}
 	out := o.record.Outcome
-	s.Result = v1alpha1.RunResult{
-		Text: contract.Clip(out.Result, contract.MaxInlineResult), Completeness: v1alpha1.Whole,
-		Bytes: o.record.ResultBytes, Digest: o.record.ResultDigest,
-	}
-	if int64(len(s.Result.Text)) < o.record.ResultBytes {
-		s.Result.Completeness = v1alpha1.Truncated
-	}
+	s.Result = v1alpha1.RunResult{Completeness: v1alpha1.Truncated, Bytes: o.record.ResultBytes, Digest: o.record.ResultDigest}
 	if out.Yield == contract.YieldCeiling {
 		s.Result.PartialReason = v1alpha1.ReasonLimitReached
 	}
+	// The text takes what the rest leaves.
+	s.Result.Text = fit(out.Result, contract.MaxInlineResult, maxStatus-inJSON(s)-len(`"text":"",`))
+	if int64(len(s.Result.Text)) >= o.record.ResultBytes {
+		s.Result.Completeness = v1alpha1.Whole
+	}
+}
+
+// maxStatus is the most bytes of a status as the API server stores it: in JSON, where one byte of text may take six.
+const maxStatus = 8 << 10
+
+// fit is the beginning of s, at most limit bytes long and at most room bytes in JSON, cut between runes.
+func fit(s string, limit, room int) string {
+	s = contract.Clip(s, limit)
+	if len(s)*6 <= room || inJSON(s)-2 <= room {
+		return s
+	}
+	for i, r := range s {
+		if room -= inJSON(string(r)) - 2; room < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// inJSON is how many bytes v takes in JSON. What is measured here marshals.
+func inJSON(v any) int {
+	b, _ := json.Marshal(v)
+	return len(b)
 }
 
 // tell emits an event for a change of reason, and counts an end. The event's words are the condition's.

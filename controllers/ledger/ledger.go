@@ -94,8 +94,8 @@ type Record struct {
 	ResultBytes  int64
 	ResultDigest string
 
-	// Lapsed says that a process holds the run whose lease ran out more than ten seconds ago, while Postgres has been
-	// up for longer than a lease.
+	// Lapsed says that the process of the newest attempt holds the run and that its lease ran out more than ten seconds
+	// ago, while Postgres has been up for longer than a lease.
 	Lapsed bool
 
 	Usage  Usage

@@ -67,7 +67,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Keep {
 		return c, c.run(ctx, o.Progress, append([]string{"up"}, args...)...)
 	}
-	c.supervisor = exec.Command(c.binary(), append([]string{"run"}, args...)...) //nolint:gosec // our own binary
+	// The cluster outlives ctx, which is about its start.
+	c.supervisor = exec.CommandContext(context.WithoutCancel(ctx), c.binary(), append([]string{"run"}, args...)...)
 	c.supervisor.Stdout, c.supervisor.Stderr = o.Progress, o.Progress
 	if err := StartBound(c.supervisor); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.binary(), err)
@@ -78,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		close(c.ended)
 	}()
 	if err := c.ready(ctx); err != nil {
-		return nil, errors.Join(err, c.Stop())
+		return nil, errors.Join(err, c.stop(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
@@ -101,14 +102,16 @@ func (c *Cluster) ready(ctx context.Context) error {
 }
 
 // Stop stops the cluster and waits until nothing of it is left but its folder. Stopping twice is no error.
-func (c *Cluster) Stop() error {
+func (c *Cluster) Stop() error { return c.stop(context.Background()) }
+
+func (c *Cluster) stop(ctx context.Context) error {
 	if c.supervisor == nil {
-		return c.run(context.Background(), c.Progress, "down", "--dir", c.Dir)
+		return c.run(ctx, c.Progress, "down", "--dir", c.Dir)
 	}
 	_ = c.supervisor.Process.Signal(os.Interrupt) // it may have ended already
 	<-c.ended
 	// Data that Postgres could not have in the folder goes only now.
-	return errors.Join(c.outcome, c.run(context.Background(), io.Discard, "down", "--dir", c.Dir))
+	return errors.Join(c.outcome, c.run(ctx, io.Discard, "down", "--dir", c.Dir))
 }
 
 // Describe reads what the cluster says about itself; it fails while the cluster is not ready.
@@ -140,7 +143,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 
 // KubectlIn is Kubectl with standard input.
 func (c *Cluster) KubectlIn(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.binary(), append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...) //nolint:gosec // our own binary
+	cmd := exec.CommandContext(ctx, c.binary(), append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
 	if err := cmd.Run(); err != nil {
@@ -152,7 +155,7 @@ func (c *Cluster) KubectlIn(ctx context.Context, stdin string, args ...string) (
 func (c *Cluster) binary() string { return filepath.Join(c.Repo, "bin", "devcluster") }
 
 func (c *Cluster) run(ctx context.Context, out io.Writer, args ...string) error {
-	cmd := exec.CommandContext(ctx, c.binary(), args...) //nolint:gosec // our own binary
+	cmd := exec.CommandContext(ctx, c.binary(), args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // up takes down what it has begun
 	if err := cmd.Run(); err != nil {

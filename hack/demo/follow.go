@@ -65,7 +65,7 @@ func (d *demo) followRun(ctx context.Context, run *v1alpha1.AgentRun) (*v1alpha1
 		if c == nil {
 			return false
 		}
-		if now := fmt.Sprintf("%s, %s: %s", run.Status.Phase, c.Reason, c.Message); now != said {
+		if now := state(run.Status.Phase, c.Reason, c.Message); now != said {
 			said = now
 			d.screen.Say("run", now)
 		}
@@ -75,6 +75,14 @@ func (d *demo) followRun(ctx context.Context, run *v1alpha1.AgentRun) (*v1alpha1
 		err = fmt.Errorf("run %s has not ended within %s; it was last seen as %q", run.Name, runWithin, said)
 	}
 	return run, err
+}
+
+// state says the phase of a run, and the reason unless it is the same word.
+func state(phase v1alpha1.RunPhase, reason, message string) string {
+	if reason == string(phase) {
+		return fmt.Sprintf("%s: %s", phase, message)
+	}
+	return fmt.Sprintf("%s, %s: %s", phase, reason, message)
 }
 
 // watch shows each state of some objects to see, until see has seen enough. It begins with the present states, and so

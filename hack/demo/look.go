@@ -14,7 +14,7 @@ import (
 func (d *demo) lookAround(ctx context.Context, run *v1alpha1.AgentRun) error {
 	// The other runs of examples/ are as good as over.
 	if _, err := d.cluster.Kubectl(ctx, "wait", "-n", namespace, "--for=condition=Finished", "agentrun", "--all", "--timeout=120s"); err != nil {
-		return because(ctx, err)
+		return err
 	}
 	commands := [][]string{
 		{"get", "arun,adef,drev,mep", "-n", namespace},
@@ -24,7 +24,7 @@ func (d *demo) lookAround(ctx context.Context, run *v1alpha1.AgentRun) error {
 	for _, args := range commands {
 		out, err := d.cluster.Kubectl(ctx, args...)
 		if err != nil {
-			return because(ctx, err)
+			return err
 		}
 		d.screen.Quote("kubectl "+strings.Join(args, " "), out)
 	}
@@ -37,7 +37,7 @@ func (d *demo) result(ctx context.Context) error {
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.cluster.Kubeconfig())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return because(ctx, fmt.Errorf("kubectl ekiden result: %w: %s", err, out))
+		return fmt.Errorf("kubectl ekiden result: %w: %s", err, out)
 	}
 	d.screen.Quote("kubectl ekiden result "+theRun+" -n "+namespace, string(out))
 	if !d.keep {
@@ -47,11 +47,14 @@ func (d *demo) result(ctx context.Context) error {
 }
 
 // tellKept says what can be done with a cluster that was kept.
-func (d *demo) tellKept() {
+func (d *demo) tellKept(ctx context.Context) {
+	if err := d.model.startOver(ctx); err != nil {
+		d.screen.Alarm("model", err.Error())
+	}
 	d.screen.Plain(fmt.Sprintf(`The cluster stays up. To look around:
 
-  export KUBECONFIG=%s
-  export PATH=%s:$PATH          # kubectl, and kubectl ekiden
+  export KUBECONFIG="%s"
+  export PATH="%s:$PATH"    # kubectl, and kubectl ekiden
   kubectl config set-context --current --namespace=%s
 
   kubectl get ekiden

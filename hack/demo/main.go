@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -65,14 +64,14 @@ func run(ctx context.Context, args []string, keep bool) int {
 		return exitUsage
 	}
 	switch {
-	case err == nil:
-		return 0
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		screen.Say("demo", "interrupted; nothing is left")
-		return exitInterrupted
-	default:
+	case err != nil:
 		screen.Alarm("failed", err.Error())
 		return exitFailed
+	case ctx.Err() != nil:
+		screen.Say("demo", "interrupted; nothing is left of it")
+		return exitInterrupted
+	default:
+		return 0
 	}
 }
 

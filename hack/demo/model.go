@@ -124,18 +124,18 @@ func (m *model) stop() error {
 	}
 }
 
+// startOver makes a scripted model forget what it was asked, so that the same task gets the same answer again.
+func (m *model) startOver(ctx context.Context) error {
+	if m == nil || m.scripted == nil {
+		return nil
+	}
+	_, err := m.scripted.control(ctx, http.MethodPost, "reset")
+	return err
+}
+
 // asked is how many requests a conversation has cost whose task holds the words.
 func (m *model) asked(ctx context.Context, words string) (int, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.scripted.address+"/control/requests", http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	body, err := m.scripted.control(ctx, http.MethodGet, "requests")
 	if err != nil {
 		return 0, err
 	}
@@ -151,6 +151,19 @@ func (m *model) asked(ctx context.Context, words string) (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+func (s *scripted) control(ctx context.Context, method, what string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+"/control/"+what, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("asking the scripted model: %w", err)
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
 }
 
 func scriptFile(p place) string { return filepath.Join(p.repo, "hack", "demo", "script.yaml") }

@@ -63,8 +63,8 @@ func repository() (string, error) {
 
 func (p place) bin(program string) string { return filepath.Join(p.repo, "bin", program) }
 
-// own is a file or folder of the demo itself, beside those of the cluster.
-func (p place) own(name string) string { return filepath.Join(p.dir, "demo", name) }
+// own is a file or folder of the demo itself, beside those of the cluster: bin, overlay, model.address, model.json.
+func (p place) own(name string) string { return filepath.Join(p.dir, name) }
 
 func (p place) logs() string { return filepath.Join(p.dir, "logs") }
 
@@ -77,6 +77,17 @@ func (p place) links() error {
 		os.Symlink(p.bin("devcluster"), p.own("bin/kubectl")),
 		os.Symlink(p.bin("kubectl-ekiden"), p.own("bin/kubectl-ekiden")),
 	)
+}
+
+// keepLogs removes all of the folder but the logs: the cluster's data hold keys.
+func (p place) keepLogs() error {
+	entries, err := os.ReadDir(p.dir)
+	for _, e := range entries {
+		if path := filepath.Join(p.dir, e.Name()); path != p.logs() {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	return err
 }
 
 // remove removes the folder, and that of all kept clusters if it is empty then.

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 )
@@ -16,11 +18,11 @@ const (
 	textWidth    = 78
 )
 
-var margin = strings.Repeat(" ", len("  00.0s  ")+subjectWidth+1)
+var margin = strings.Repeat(" ", len("  00.0s  ")+subjectWidth+len("  "))
 
 // screen prints what happens, line by line, and in between words as they come. It is for concurrent use.
 type screen struct {
-	out     *os.File
+	out     io.Writer
 	colours bool
 	began   time.Time
 
@@ -72,12 +74,12 @@ func (s *screen) Quote(command, output string) {
 	fmt.Fprintf(s.out, "\n%s\n%s\n", s.paint(bold, "$ "+command), strings.TrimRight(output, "\n"))
 }
 
-// Plain prints text as it is, after an empty line.
+// Plain prints text as it is, between empty lines.
 func (s *screen) Plain(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.close()
-	fmt.Fprintf(s.out, "\n%s\n", strings.TrimRight(text, "\n"))
+	fmt.Fprintf(s.out, "\n%s\n\n", text)
 }
 
 func (s *screen) indented(text string) {
@@ -152,10 +154,11 @@ func (s *screen) paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// progress prints each line that is written to it as news of a subject.
+// progress prints each line that is written to it as news of a subject, until it is muted.
 type progress struct {
 	screen  *screen
 	subject string
+	muted   atomic.Bool
 	partial []byte
 }
 
@@ -167,6 +170,8 @@ func (p *progress) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		p.partial = rest
-		p.screen.Say(p.subject, string(line))
+		if !p.muted.Load() {
+			p.screen.Say(p.subject, string(line))
+		}
 	}
 }

@@ -166,6 +166,6 @@ func (d *demo) kill(pod *corev1.Pod, v *victim) {
 			return
 		}
 		v.killed = true
-		d.screen.Alarm("kill -9", fmt.Sprintf("process %d, %s, in the middle of a turn. What happens now?", pid, about(pod)))
+		d.screen.Alarm("kill -9", fmt.Sprintf("process %d of %s, in the middle of a turn", pid, about(pod)))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -18,12 +17,13 @@ import (
 	"github.com/ekiden-dev/ekiden/hack/cluster"
 )
 
-// show is one demo, with all that it has started.
+// demo is one demo, with all that it has started.
 type demo struct {
 	place
 	screen  *screen
 	model   *model
 	cluster *cluster.Cluster
+	news    *progress
 	api     client.WithWatch
 	pods    typedcorev1.PodInterface
 }
@@ -41,21 +41,24 @@ func show(ctx context.Context, s *screen, keep bool) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{place: p, screen: s, model: m}
+	d := &demo{place: p, screen: s, model: m, news: &progress{screen: s, subject: "cluster"}}
 	err = d.tell(ctx)
 	switch {
-	case keep && ctx.Err() == nil:
-		d.tellKept()
+	case ctx.Err() != nil:
+		return errors.Join(d.stop(), d.remove())
+	case keep && d.api != nil:
+		d.tellKept(context.WithoutCancel(ctx))
 		return err
-	case err == nil || ctx.Err() != nil:
-		return errors.Join(err, d.stop(), d.remove())
+	case err == nil:
+		return errors.Join(d.stop(), d.remove())
 	default:
-		return fmt.Errorf("%w\nlogs: %s (remove %s when you have read them)", errors.Join(err, d.stop()), d.logs(), d.dir)
+		return fmt.Errorf("%w\nlogs: %s\nRemove %s when you have read them.", errors.Join(err, d.stop(), d.keepLogs()), d.logs(), d.dir) //nolint:revive,staticcheck // it is shown as it is
 	}
 }
 
 // tell is the story: a cluster, a model, Ekiden, a run.
 func (d *demo) tell(ctx context.Context) error {
+	d.screen.Plain("An agent answers a support ticket. On the way its process is killed, and the run goes on.")
 	for _, chapter := range []func(context.Context) error{d.startCluster, d.findModel, d.install, d.apply} {
 		if err := chapter(ctx); err != nil {
 			return err
@@ -75,9 +78,9 @@ func (d *demo) tell(ctx context.Context) error {
 
 func (d *demo) startCluster(ctx context.Context) (err error) {
 	d.screen.Say("cluster", "starting etcd, API server, controllers, scheduler, node and Postgres as local processes")
-	o := cluster.Options{Dir: d.dir, Repo: d.repo, Keep: d.keep, Progress: &progress{screen: d.screen, subject: "cluster"}}
+	o := cluster.Options{Dir: d.dir, Repo: d.repo, Keep: d.keep, Progress: d.news}
 	d.cluster, err = cluster.Start(ctx, o)
-	return because(ctx, err)
+	return err
 }
 
 func (d *demo) findModel(ctx context.Context) (err error) {
@@ -89,7 +92,7 @@ func (d *demo) findModel(ctx context.Context) (err error) {
 		return nil
 	}
 	if d.model, err = startModel(ctx, d.place); err != nil {
-		return because(ctx, err)
+		return err
 	}
 	d.screen.Say("model", "a scripted one, at "+d.model.URL)
 	return nil
@@ -98,7 +101,7 @@ func (d *demo) findModel(ctx context.Context) (err error) {
 func (d *demo) install(ctx context.Context) error {
 	d.screen.Say("ekiden", "installing: kubectl apply -k config/devcluster")
 	if err := d.cluster.Install(ctx); err != nil {
-		return because(ctx, err)
+		return err
 	}
 	d.screen.Say("ekiden", "installed; the manager is available")
 	return d.connect()
@@ -133,7 +136,7 @@ func (d *demo) apply(ctx context.Context) error {
 	// Segments keep to the strictest of the Pod Security Standards.
 	labels := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	if err := d.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}}); err != nil {
-		return because(ctx, err)
+		return err
 	}
 	if d.model.scripted == nil {
 		// Not by kubectl apply, which would keep a copy of the key in an annotation.
@@ -142,12 +145,12 @@ func (d *demo) apply(ctx context.Context) error {
 			Data:       map[string][]byte{modelKey: []byte(d.model.Key)},
 		}
 		if err := d.api.Create(ctx, secret); err != nil {
-			return because(ctx, err)
+			return err
 		}
 	}
 	out, err := d.cluster.Kubectl(ctx, "apply", "-k", overlay)
 	if err != nil {
-		return because(ctx, err)
+		return err
 	}
 	d.screen.Say("apply", "examples/ into the namespace "+namespace+"\n"+out)
 	return nil
@@ -157,7 +160,7 @@ func (d *demo) apply(ctx context.Context) error {
 func (d *demo) stop() error {
 	err := d.model.stop()
 	if d.cluster != nil {
-		d.cluster.Progress = io.Discard
+		d.news.muted.Store(true)
 		err = errors.Join(err, d.cluster.Stop())
 	}
 	if err == nil {
@@ -177,8 +180,8 @@ func (d *demo) judge(ctx context.Context, run *v1alpha1.AgentRun, victim *victim
 	if d.model.scripted != nil {
 		cost = u.Cost + " USD"
 	}
-	d.screen.Cheer("succeeded", fmt.Sprintf("%d turns, %d segments, %d tokens in, %d tokens out, %s",
-		u.Turns, *status.Segment+1, u.InputTokens, u.OutputTokens, cost))
+	d.screen.Cheer("succeeded", fmt.Sprintf("%s, %s, %d tokens in, %d tokens out, %s",
+		count(int(u.Turns), "turn"), count(int(*status.Segment)+1, "segment"), u.InputTokens, u.OutputTokens, cost))
 	if d.model.scripted == nil {
 		if !victim.killed {
 			d.screen.Say("kill", "the model was done before the demo could kill its segment")
@@ -196,8 +199,9 @@ func (d *demo) compare(ctx context.Context, run *v1alpha1.AgentRun, victim *vict
 	}
 	asked, err := d.model.asked(ctx, theTask)
 	if err != nil {
-		return fmt.Errorf("asking the scripted model what it has seen: %w", err)
+		return err
 	}
+	turns := int(run.Status.Usage.Turns)
 	switch {
 	case !victim.killed:
 		return errors.New("the run succeeded, but nothing was killed on the way")
@@ -205,22 +209,14 @@ func (d *demo) compare(ctx context.Context, run *v1alpha1.AgentRun, victim *vict
 		return fmt.Errorf("the result is not what the model said:\n%s\nwanted:\n%s", run.Status.Result.Text, want)
 	}
 	d.screen.Say("proof", fmt.Sprintf("the result is what the model said, byte for byte: %s...\n"+
-		"%d requests were made for %d turns: the kill cost %s.",
-		strings.TrimPrefix(run.Status.Result.Digest, "sha256:")[:12], asked, run.Status.Usage.Turns, calls(asked-int(run.Status.Usage.Turns))))
+		"The model was asked %s for %s: the kill cost %s.",
+		strings.TrimPrefix(run.Status.Result.Digest, "sha256:")[:12], count(asked, "time"), count(turns, "turn"), count(asked-turns, "model call")))
 	return nil
 }
 
-func calls(n int) string {
+func count(n int, what string) string {
 	if n == 1 {
-		return "the one model call that it cut"
+		return "1 " + what
 	}
-	return fmt.Sprintf("%d model calls", n)
-}
-
-// because is err, or the interruption that caused it.
-func because(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -17,10 +17,11 @@ type Micros int64
 
 // String is the amount in units with up to six decimals, such as "0.0182".
 func (m Micros) String() string {
-	sign := ""
-	u := uint64(m)
+	sign, u := "", uint64(0)
 	if m < 0 {
 		sign, u = "-", uint64(-m)
+	} else {
+		u = uint64(m)
 	}
 	s := strconv.FormatUint(u/1e6, 10)
 	if frac := u % 1e6; frac != 0 {

@@ -13,6 +13,7 @@ package segment
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -41,6 +42,8 @@ type Situation struct {
 }
 
 // Act is what the segment should do next.
+//
+//sumtype:decl
 type Act interface{ isAct() }
 
 // Think asks the model for its next message.
@@ -124,11 +127,16 @@ func mend(t Transcript, f AttemptFailed, s Situation) Act {
 	case s.Stopping || !f.NotBefore.Before(s.SoftEnd):
 		return Leave{contract.Fault{
 			Code: contract.FaultDeferred, Message: f.Message,
-			NotBeforeSeconds: int32((f.NotBefore.Sub(s.Now) + time.Second - 1) / time.Second),
+			NotBeforeSeconds: seconds(f.NotBefore.Sub(s.Now)),
 		}}
 	default:
 		return Pause{Until: f.NotBefore}
 	}
+}
+
+// seconds is d in whole seconds, rounded up.
+func seconds(d time.Duration) int32 {
+	return int32(max(0, min((d+time.Second-1)/time.Second, math.MaxInt32)))
 }
 
 // spent names the limit that is used up, or nothing.

@@ -34,6 +34,7 @@ func activeSpent(s *segment.Situation) { s.Active = 600 * time.Second }
 func says(text string) segment.Answered {
 	return segment.Answered{Text: text, Finish: segment.FinishStop}
 }
+
 func cut(text string) segment.Answered {
 	return segment.Answered{Text: text, Finish: segment.FinishLength}
 }
@@ -70,13 +71,15 @@ func TestNext(t *testing.T) {
 			nil, fresh(stopping), segment.Leave{Fault: contract.Fault{Code: contract.FaultStopped, Message: "the pod was told to stop before its first model call ended"}},
 		},
 		"a call of a tool that was not offered ends the run": {
-			segment.Transcript{segment.Answered{Calls: []segment.ProposedCall{{Tool: "rm"}}, Finish: segment.FinishCalls}}, fresh(acted),
+			segment.Transcript{segment.Answered{Calls: []segment.ProposedCall{{Tool: "rm"}}, Finish: segment.FinishCalls}},
+			fresh(acted),
 			yield(contract.YieldFailed, v1alpha1.ReasonUnknownTool, `the model called "rm", but the agent has no tools`, ""),
 		},
 		"a refusal ends the run": {segment.Transcript{segment.Answered{Finish: segment.FinishRefused}}, fresh(acted), yield(contract.YieldFailed, v1alpha1.ReasonModelRefused, "the model declined to answer", "")},
 		"silence ends the run":   {segment.Transcript{says(" \n")}, fresh(acted), yield(contract.YieldFailed, v1alpha1.ReasonEmptyAnswer, "the model ended its turn without a word", "")},
 		"thought without a word ends the run": {
-			segment.Transcript{cut("")}, fresh(acted),
+			segment.Transcript{cut("")},
+			fresh(acted),
 			yield(contract.YieldFailed, v1alpha1.ReasonEmptyAnswer, "the model used up its output tokens before it wrote anything: raise spec.sampling.maxOutputTokens", ""),
 		},
 		"silence after words is the end of them": {segment.Transcript{cut("42"), says("")}, fresh(acted), yield(contract.YieldCompleted, "", "", "42")},
@@ -87,22 +90,26 @@ func TestNext(t *testing.T) {
 			segment.Transcript{failed("Overloaded", noon.Add(time.Second))}, fresh(acted), segment.Pause{Until: noon.Add(time.Second)},
 		},
 		"a failed try that is due after the soft timer is left to another attempt": {
-			segment.Transcript{failed("RateLimited", noon.Add(90*time.Second))}, fresh(acted),
+			segment.Transcript{failed("RateLimited", noon.Add(90*time.Second))},
+			fresh(acted),
 			segment.Leave{Fault: contract.Fault{Code: contract.FaultDeferred, Message: "try later", NotBeforeSeconds: 90}},
 		},
 		"a pod told to go leaves the wait to another attempt": {
-			segment.Transcript{failed("RateLimited", noon.Add(1500*time.Millisecond))}, fresh(acted, stopping),
+			segment.Transcript{failed("RateLimited", noon.Add(1500*time.Millisecond))},
+			fresh(acted, stopping),
 			segment.Leave{Fault: contract.Fault{Code: contract.FaultDeferred, Message: "try later", NotBeforeSeconds: 2}},
 		},
 		"tries are counted over segments and attempts": {
-			segment.Transcript{failed("Overloaded", noon), failed("Overloaded", noon), failed("StreamCut", noon)}, fresh(),
+			segment.Transcript{failed("Overloaded", noon), failed("Overloaded", noon), failed("StreamCut", noon)},
+			fresh(),
 			yield(contract.YieldFailed, v1alpha1.ReasonModelUnavailable, "3 of 3 tries failed, the last with StreamCut: try later", ""),
 		},
 		"a fault from which a turn recovered does not count in a later one": {
 			segment.Transcript{failed("Overloaded", noon), failed("Overloaded", noon), cut("a"), failed("Overloaded", noon)}, fresh(acted), segment.Think{Turn: 1, Try: 2},
 		},
 		"a refused request ends the run after one": {
-			segment.Transcript{segment.AttemptFailed{Code: v1alpha1.ReasonCredentialsRefused, Message: "401"}}, fresh(acted),
+			segment.Transcript{segment.AttemptFailed{Code: v1alpha1.ReasonCredentialsRefused, Message: "401"}},
+			fresh(acted),
 			yield(contract.YieldFailed, v1alpha1.ReasonCredentialsRefused, "401", ""),
 		},
 	}
@@ -123,8 +130,11 @@ func yield(y contract.Yield, code, message, result string) segment.Act {
 // TestNextLaws walks every transcript of up to four entries in every situation.
 func TestNextLaws(t *testing.T) {
 	t.Parallel()
-	entries := []segment.Entry{says("x"), says(""), cut("x"), failed("Overloaded", noon), failed("RateLimited", noon.Add(time.Hour)), segment.AttemptFailed{Code: "Refused"},
-		segment.Answered{Finish: segment.FinishCalls, Calls: []segment.ProposedCall{{Tool: "t"}}}}
+	entries := []segment.Entry{
+		says("x"), says(""), cut("x"), failed("Overloaded", noon), failed("RateLimited", noon.Add(time.Hour)),
+		segment.AttemptFailed{Code: "Refused"},
+		segment.Answered{Finish: segment.FinishCalls, Calls: []segment.ProposedCall{{Tool: "t"}}},
+	}
 	situations := everySituation()
 	n := 0
 	var walk func(t segment.Transcript)
@@ -145,6 +155,10 @@ func TestNextLaws(t *testing.T) {
 		case segment.Pause:
 			if !a.Until.After(s.Now) || !a.Until.Before(s.SoftEnd) || s.Stopping {
 				t.Fatalf("waited for nothing, or too long: %+v in %+v", tr, s)
+			}
+		case segment.Leave:
+			if a.Fault.Code == "" || s.Cancelled {
+				t.Fatalf("left without a reason, or although cancelled: %+v in %+v", tr, s)
 			}
 		case segment.Yield:
 			o := a.Outcome

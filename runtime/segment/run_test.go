@@ -19,6 +19,7 @@ import (
 
 // story runs a test in a bubble of its own, where time passes only when everybody waits.
 func story(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 

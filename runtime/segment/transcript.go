@@ -12,6 +12,8 @@ import (
 type Transcript []Entry
 
 // Entry is one step of a session. Entries are written once and never change.
+//
+//sumtype:decl
 type Entry interface{ isEntry() }
 
 // Answered is a whole answer of the model. It ends turn number Turn.

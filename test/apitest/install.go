@@ -169,9 +169,13 @@ func (s *Server) awaitAdmission(t testing.TB) {
 		return err
 	})
 	Eventually(t, func() error {
-		if _, err := probe(v1alpha1.Principal{User: "somebody-else"}); !apierrors.IsForbidden(err) {
-			return fmt.Errorf("a run with a foreign principal is not refused: %v", err)
+		switch _, err := probe(v1alpha1.Principal{User: "somebody-else"}); {
+		case err == nil:
+			return errors.New("a run with a foreign principal is not refused")
+		case !apierrors.IsForbidden(err):
+			return fmt.Errorf("a run with a foreign principal is not forbidden but: %w", err)
+		default:
+			return nil
 		}
-		return nil
 	})
 }

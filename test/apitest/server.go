@@ -34,7 +34,7 @@ type Server struct {
 	kubeconfig string
 	config     *rest.Config
 	process    *exec.Cmd
-	ended      chan error
+	ended      chan struct{} // closed when the process has ended
 
 	namespaces      atomic.Int64
 	installed       sync.Once
@@ -91,7 +91,7 @@ func start() (_ *Server, err error) {
 	}()
 
 	output := new(bytes.Buffer)
-	s := &Server{binary: binary, dir: dir, ended: make(chan error, 1)}
+	s := &Server{binary: binary, dir: dir, ended: make(chan struct{})}
 	// No test's context: the server outlives the test that starts it.
 	s.process = exec.CommandContext(context.Background(), binary, "run", "--dir", dir, "--no-node", "--no-postgres")
 	s.process.Stdout, s.process.Stderr = output, output
@@ -126,7 +126,8 @@ func (s *Server) launch() error {
 		err := s.process.Start()
 		started <- err
 		if err == nil {
-			s.ended <- s.process.Wait()
+			_ = s.process.Wait() // how it ended is in ProcessState
+			close(s.ended)
 		}
 		select {}
 	}()
@@ -145,9 +146,8 @@ func (s *Server) untilReady() (description, error) {
 			return d, err
 		}
 		select {
-		case err := <-s.ended:
-			s.ended <- err
-			return d, fmt.Errorf("the cluster ended before it was ready (%v)", err)
+		case <-s.ended:
+			return d, fmt.Errorf("the cluster ended before it was ready (%s)", s.process.ProcessState)
 		case <-deadline:
 			return d, fmt.Errorf("the cluster was not ready after %s", startPatience)
 		case <-time.After(20 * time.Millisecond):

@@ -28,7 +28,7 @@ func TestEveryBoundHolds(t *testing.T) {
 					t.Fatalf("example %d is refused: %v", nth, err)
 				}
 			}
-			status := statusSubject(t, admin, kind, variants[0])
+			status := statusSubject(t, admin, variants[0])
 			values := 0
 			walk(of, func(path string, field schema, required bool) {
 				subject := subject(path, variants)
@@ -75,7 +75,7 @@ func subject(path string, variants []*unstructured.Unstructured) *unstructured.U
 }
 
 // statusSubject stores an object, and returns a function that tries to write its status with edits.
-func statusSubject(t *testing.T, admin client.Client, kind string, variant *unstructured.Unstructured) func(*testing.T, ...edit) error {
+func statusSubject(t *testing.T, admin client.Client, variant *unstructured.Unstructured) func(*testing.T, ...edit) error {
 	t.Helper()
 	if _, has := variant.Object["status"]; !has {
 		return nil

@@ -79,6 +79,7 @@ func state(value string) []edit { return []edit{set("spec.desiredState", value)}
 func frozen(field string) []string {
 	return []string{"spec." + field + " is immutable: create another run"}
 }
+
 func groups(names ...string) []edit {
 	var list []any
 	for _, name := range names {

@@ -67,7 +67,7 @@ func TestEveryPatternHolds(t *testing.T) {
 	admin, namespace := server.Client(t), server.Namespace(t)
 	used := map[string]bool{}
 	for kind, of := range schemas(t) {
-		status := statusSubject(t, admin, kind, example(t, kind, 0, namespace))
+		status := statusSubject(t, admin, example(t, kind, 0, namespace))
 		walk(of, func(path string, field schema, _ bool) {
 			if field.Pattern == "" {
 				return

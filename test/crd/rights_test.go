@@ -49,8 +49,11 @@ func TestRoles(t *testing.T) {
 	elsewhere := server.Namespace(t)
 
 	nobodys := []right{
-		{writes, "agentruns/status"}, {writes, "agentdefinitions/status"}, {writes, "agentruns/finalizers"},
-		{writes, "definitionrevisions"}, {[]string{"actas"}, "principals"},
+		{writes, "agentruns/status"},
+		{writes, "agentdefinitions/status"},
+		{writes, "agentruns/finalizers"},
+		{writes, "definitionrevisions"},
+		{[]string{"actas"}, "principals"},
 	}
 	cases := map[string]struct{ may, mayNot []right }{
 		"ekiden-author": {
@@ -108,27 +111,48 @@ func TestTheManagersRights(t *testing.T) {
 	server := installed(t)
 	admin, namespace := server.Client(t), server.Namespace(t)
 	may := []right{
-		{[]string{"get", "list", "watch", "patch", "delete"}, "agentruns"}, {[]string{"patch"}, "agentruns/status"}, {[]string{"update"}, "agentruns/finalizers"},
-		{reads, "agentdefinitions"}, {[]string{"patch"}, "agentdefinitions/status"}, {[]string{"update"}, "agentdefinitions/finalizers"},
+		{[]string{"get", "list", "watch", "patch", "delete"}, "agentruns"},
+		{[]string{"patch"}, "agentruns/status"},
+		{[]string{"update"}, "agentruns/finalizers"},
+		{reads, "agentdefinitions"},
+		{[]string{"patch"}, "agentdefinitions/status"},
+		{[]string{"update"}, "agentdefinitions/finalizers"},
 		{[]string{"get", "list", "watch", "create", "delete"}, "definitionrevisions"},
-		{reads, "modelendpoints"}, {reads, "agentpolicies"},
+		{reads, "modelendpoints"},
+		{reads, "agentpolicies"},
 		{[]string{"get", "list", "watch", "create", "delete"}, "jobs.batch"},
-		{reads, "pods.core"}, {reads, "namespaces.core"}, {[]string{"get"}, "configmaps.core"},
-		{[]string{"create", "patch"}, "events.events.k8s.io"}, {[]string{"create", "patch"}, "events.core"},
+		{reads, "pods.core"},
+		{reads, "namespaces.core"},
+		{[]string{"get"}, "configmaps.core"},
+		{[]string{"create", "patch"}, "events.events.k8s.io"},
+		{[]string{"create", "patch"}, "events.core"},
 		{[]string{"get"}, "secrets.core:ekiden-postgres"},
 	}
 	mayNot := []right{
 		{[]string{"list", "watch", "deletecollection"}, "secrets.core"},
 		{[]string{"get", "list", "watch", "update", "patch", "delete"}, "secrets.core:llm"},
-		{[]string{"create", "update"}, "agentruns"}, {writes, "agentdefinitions"}, {[]string{"update", "patch"}, "definitionrevisions"},
-		{writes, "modelendpoints"}, {writes, "agentpolicies"},
-		{[]string{"update", "patch"}, "jobs.batch"}, {writes, "pods.core"}, {all, "pods.core/exec"}, {all, "pods.core/log"}, {writes, "namespaces.core"},
+		{[]string{"create", "update"}, "agentruns"},
+		{writes, "agentdefinitions"},
+		{[]string{"update", "patch"}, "definitionrevisions"},
+		{writes, "modelendpoints"},
+		{writes, "agentpolicies"},
+		{[]string{"update", "patch"}, "jobs.batch"},
+		{writes, "pods.core"},
+		{all, "pods.core/exec"},
+		{all, "pods.core/log"},
+		{writes, "namespaces.core"},
 		{append([]string{"list", "watch"}, writes...), "configmaps.core"},
-		{all, "leases.coordination.k8s.io"}, {[]string{"create"}, "serviceaccounts.core/token"},
-		{[]string{"impersonate"}, "users.core"}, {[]string{"impersonate"}, "groups.core"}, {[]string{"impersonate"}, "serviceaccounts.core"},
-		{append([]string{"bind", "escalate"}, writes...), "roles.rbac.authorization.k8s.io"}, {append([]string{"bind", "escalate"}, writes...), "clusterroles.rbac.authorization.k8s.io"},
-		{writes, "rolebindings.rbac.authorization.k8s.io"}, {writes, "clusterrolebindings.rbac.authorization.k8s.io"},
-		{writes, "validatingadmissionpolicies.admissionregistration.k8s.io"}, {writes, "mutatingadmissionpolicies.admissionregistration.k8s.io"},
+		{all, "leases.coordination.k8s.io"},
+		{[]string{"create"}, "serviceaccounts.core/token"},
+		{[]string{"impersonate"}, "users.core"},
+		{[]string{"impersonate"}, "groups.core"},
+		{[]string{"impersonate"}, "serviceaccounts.core"},
+		{append([]string{"bind", "escalate"}, writes...), "roles.rbac.authorization.k8s.io"},
+		{append([]string{"bind", "escalate"}, writes...), "clusterroles.rbac.authorization.k8s.io"},
+		{writes, "rolebindings.rbac.authorization.k8s.io"},
+		{writes, "clusterrolebindings.rbac.authorization.k8s.io"},
+		{writes, "validatingadmissionpolicies.admissionregistration.k8s.io"},
+		{writes, "mutatingadmissionpolicies.admissionregistration.k8s.io"},
 		{writes, "customresourcedefinitions.apiextensions.k8s.io"},
 	}
 	for _, right := range may {

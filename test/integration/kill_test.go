@@ -26,7 +26,10 @@ func (s *story) segmentOf(r *v1alpha1.AgentRun) int {
 	return pids[0]
 }
 
-func managers(t *testing.T) []int { return processes(t, "manager", shared.Dir) }
+func managers(t *testing.T) []int {
+	t.Helper()
+	return processes(t, "manager", shared.Dir)
+}
 
 // part of the cluster that is shared by name: its pid.
 func pidOf(t *testing.T, component string) int {
@@ -61,7 +64,7 @@ func TestAManagerThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
 	}
 	for range 4 {
 		kill(t, managers(t)...)
-		time.Sleep(700 * time.Millisecond) // spreads the kills; nothing depends on how
+		time.Sleep(700 * time.Millisecond) //nolint:forbidigo // It spreads the kills; nothing depends on how.
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		r := s.finished(name)

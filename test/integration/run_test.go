@@ -125,7 +125,6 @@ func TestLimitsNarrowOnTheirWayDown(t *testing.T) {
 		Spec:       v1alpha1.AgentPolicySpec{Limits: v1alpha1.Limits{Turns: 5, Segments: 7}},
 	})
 	s.setUp(given.Limited(v1alpha1.Limits{Turns: 50, Segments: 3}))
-	s.eventually("the manager has seen the policy", func() bool { return true })
 	s.start("narrow", given.Narrowed(v1alpha1.Limits{Turns: 2, Segments: 900}))
 	s.start("clipped")
 	want := v1alpha1.Limits{Turns: 2, Segments: 3, ActiveSeconds: 1800}

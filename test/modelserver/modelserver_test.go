@@ -42,7 +42,8 @@ func conversation(texts ...string) string {
 	return string(b)
 }
 
-func post(t *testing.T, url, key, body string) *http.Response {
+// post is the status, the type and the body of an answer. The body is closed when the test ends.
+func post(t *testing.T, url, key, body string) (status int, kind string, answer io.Reader) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -56,22 +57,22 @@ func post(t *testing.T, url, key, body string) *http.Response {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { res.Body.Close() })
-	return res
+	return res.StatusCode, res.Header.Get("Content-Type"), res.Body
 }
 
 // ask is the status and the text of an answer, or the whole body of one that is no stream.
 func ask(t *testing.T, srv *modelserver.Server, key, body string) (int, string) {
 	t.Helper()
-	res := post(t, srv.URL+"/chat/completions", key, body)
-	b, err := io.ReadAll(res.Body)
-	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		return res.StatusCode, string(b)
+	status, kind, answer := post(t, srv.URL+"/chat/completions", key, body)
+	b, err := io.ReadAll(answer)
+	if !strings.HasPrefix(kind, "text/event-stream") {
+		return status, string(b)
 	}
 	said := text(string(b))
 	if err != nil {
 		said += " (cut)"
 	}
-	return res.StatusCode, said
+	return status, said
 }
 
 func text(stream string) string {
@@ -164,13 +165,13 @@ func TestGates(t *testing.T) {
 	srv := modelserver.Start(t, load(t, "conversation.yaml"))
 	base := strings.TrimSuffix(srv.URL, "/v1")
 	open := func(name string) {
-		if res := post(t, base+"/control/gates/"+name, "", ""); res.StatusCode != http.StatusNoContent {
-			t.Errorf("opening %s gave %d", name, res.StatusCode)
+		if status, _, _ := post(t, base+"/control/gates/"+name, "", ""); status != http.StatusNoContent {
+			t.Errorf("opening %s gave %d", name, status)
 		}
 	}
 	open("before")
-	res := post(t, srv.URL+"/chat/completions", "", conversation("gated"))
-	r := bufio.NewReader(res.Body)
+	_, _, answer := post(t, srv.URL+"/chat/completions", "", conversation("gated"))
+	r := bufio.NewReader(answer)
 	var before string
 	for range 6 { // Three events, each with a blank line. A fourth would not come.
 		line, err := r.ReadString('\n')
@@ -194,7 +195,7 @@ func TestControl(t *testing.T) {
 	srv := modelserver.StartLenient(t, load(t, "faults.yaml"))
 	base := strings.TrimSuffix(srv.URL, "/v1")
 	report := func() modelserver.Report {
-		res, err := http.Get(base + "/control/requests") //nolint:noctx // The server is gone when the test is.
+		res, err := http.Get(base + "/control/requests")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -163,7 +163,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 
 	rule, step := "", (*Step)(nil)
 	v.n, rule, step = s.record(req, v, body, r.Header, authorized, invalid)
-	s.log.Info("request", "key", clip(v.task, 80), "n", v.n, "model", clip(req.Model, 80), "rule", rule, "bytes", len(body), "accepted", authorized && invalid == nil, "violation", text(invalid))
+	s.log.InfoContext(r.Context(), "request", "key", clip(v.task, 80), "n", v.n, "model", clip(req.Model, 80), "rule", rule, "bytes", len(body), "accepted", authorized && invalid == nil, "violation", text(invalid))
 	switch {
 	case !authorized:
 		problem(w, http.StatusUnauthorized, "authentication_error", "the key is not the one this server wants")

@@ -38,7 +38,7 @@ func serverAccount() (*account, error) {
 func (a *account) attributes() *syscall.SysProcAttr {
 	s := &syscall.SysProcAttr{}
 	if a != nil {
-		s.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids
+		s.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 	}
 	return s
 }

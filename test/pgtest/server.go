@@ -83,7 +83,7 @@ func Start(o Options) (*Server, error) {
 }
 
 func (s *Server) initialize() error {
-	c := exec.Command(filepath.Join(s.binaries, "initdb"), "--pgdata", s.data(), "--username", superuser, //nolint:gosec // of this machine
+	c := exec.Command(filepath.Join(s.binaries, "initdb"), "--pgdata", s.data(), "--username", superuser,
 		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
 	c.SysProcAttr = s.account.attributes()
 	bind(c.SysProcAttr, syscall.SIGKILL)
@@ -107,8 +107,16 @@ func (s *Server) Up() error {
 	}
 	args := []string{"-D", s.data()}
 	for _, kv := range append([][2]string{
-		{"listen_addresses", "127.0.0.1"}, {"port", strconv.Itoa(s.port)}, {"unix_socket_directories", ""}, {"max_connections", "200"},
-		{"fsync", durable}, {"synchronous_commit", durable}, {"full_page_writes", durable}, {"shared_buffers", "32MB"}, {"log_timezone", "UTC"}, {"timezone", "UTC"},
+		{"listen_addresses", "127.0.0.1"},
+		{"port", strconv.Itoa(s.port)},
+		{"unix_socket_directories", ""},
+		{"max_connections", "200"},
+		{"fsync", durable},
+		{"synchronous_commit", durable},
+		{"full_page_writes", durable},
+		{"shared_buffers", "32MB"},
+		{"log_timezone", "UTC"},
+		{"timezone", "UTC"},
 	}, s.options.Settings...) {
 		args = append(args, "-c", kv[0]+"="+kv[1])
 	}
@@ -118,7 +126,7 @@ func (s *Server) Up() error {
 	}
 	defer func() { _ = log.Close() }()
 
-	c := exec.Command(filepath.Join(s.binaries, "postgres"), args...) //nolint:gosec // of this machine
+	c := exec.Command(filepath.Join(s.binaries, "postgres"), args...)
 	c.SysProcAttr = s.account.attributes()
 	bind(c.SysProcAttr, syscall.SIGQUIT) // at once, without a checkpoint
 	c.Dir, c.Stdout, c.Stderr = s.dir, log, log

@@ -87,9 +87,10 @@ func pod(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image
 				{Name: "POD_NAME", ValueFrom: field("metadata.name")},
 				{Name: "POD_UID", ValueFrom: field("metadata.uid")},
 			},
-			VolumeMounts:             mounts,
-			TerminationMessagePath:   contract.TerminationLog,
-			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			VolumeMounts:           mounts,
+			TerminationMessagePath: contract.TerminationLog,
+			// Never the log: it holds the words of the model, which whoever may see a run's status need not be shown.
+			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},

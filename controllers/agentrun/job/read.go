@@ -52,10 +52,10 @@ func Read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
 	}
 }
 
-// running reports whether a process of the pod runs.
+// running reports whether the segment's process runs. A container that somebody injected may outlive it.
 func running(p corev1.Pod) bool {
 	for _, c := range p.Status.ContainerStatuses {
-		if c.State.Running != nil {
+		if c.Name == contract.SegmentContainer && c.State.Running != nil {
 			return true
 		}
 	}
@@ -119,18 +119,12 @@ func disrupted(p corev1.Pod) bool {
 
 func crash(p corev1.Pod, t *corev1.ContainerStateTerminated) string {
 	parts := []string{fmt.Sprintf("exit code %d", t.ExitCode)}
-	for _, s := range []string{t.Reason, p.Status.Reason, lastLine(t.Message)} {
+	for _, s := range []string{t.Reason, p.Status.Reason, t.Message} {
 		if s != "" && s != "Error" {
 			parts = append(parts, s)
 		}
 	}
 	return contract.Clip(strings.Join(parts, ", "), contract.MaxMessage)
-}
-
-// lastLine is the end of a log, where a crash says why.
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return contract.Clip(s[strings.LastIndexByte(s, '\n')+1:], 256)
 }
 
 func podMessage(p corev1.Pod) string {

@@ -59,7 +59,7 @@ type Admission struct {
 	Attempts []Attempt
 	// Outcome is that of the newest segment, or nil.
 	Outcome *contract.Outcome
-	// Lapsed says that the process which holds the run has let its lease lapse for good.
+	// Lapsed says that the newest attempt's process holds the run and has let its lease lapse for good.
 	Lapsed bool
 }
 

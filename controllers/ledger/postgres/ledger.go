@@ -127,7 +127,8 @@ FROM (SELECT) one LEFT JOIN ekiden.runs holder ON holder.namespace_uid = $2 AND 
 // look is one statement, so that all it tells is of one instant.
 const look = `
 SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, c.active_ms,
-  c.holder IS NOT NULL AND c.lease_until < now() - interval '10 s' AND pg_postmaster_start_time() < now() - $3::bigint * interval '1 ms',
+  coalesce(c.holder IS NOT NULL AND (c.segment, c.attempt) = (newest.segment, newest.attempt)
+    AND c.lease_until < now() - interval '10 s' AND pg_postmaster_start_time() < now() - $3::bigint * interval '1 ms', false),
   r.ended_at, r.end_phase, r.end_code, r.end_message,
   (SELECT jsonb_agg(jsonb_build_object(
        'Segment', a.segment, 'Attempt', a.attempt, 'BegunAt', a.begun_at, 'Job', coalesce(a.job_uid::text, ''), 'EndedAt', a.ended_at,
@@ -139,7 +140,8 @@ SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, c.active_m
 FROM ekiden.runs r
 JOIN ekiden.snapshots s USING (run_uid)
 JOIN ekiden.claims c ON c.run_uid = r.run_uid AND c.lane = ''
-CROSS JOIN LATERAL (SELECT max(segment) AS segment FROM ekiden.attempts WHERE run_uid = r.run_uid) newest
+LEFT JOIN LATERAL (
+  SELECT segment, attempt FROM ekiden.attempts WHERE run_uid = r.run_uid ORDER BY segment DESC, attempt DESC LIMIT 1) newest ON true
 LEFT JOIN ekiden.outcomes o ON o.run_uid = r.run_uid AND o.lane = '' AND o.segment = newest.segment
 CROSS JOIN LATERAL (
   SELECT coalesce(sum(input), 0)::bigint AS input, coalesce(sum(cache_read), 0)::bigint AS cache_read,

@@ -18,6 +18,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/ledger/ledgertest"
 	"github.com/ekiden-dev/ekiden/controllers/ledger/postgres"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/pgtest"
@@ -66,16 +67,7 @@ func try(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, c)
 }
 
-func (w *world) snapshot() contract.Snapshot {
-	uid := types.UID(uuid.NewString())
-	return contract.Snapshot{
-		Schema: contract.SnapshotSchema, Revision: "writer-1", Task: "Say hello.",
-		Run: contract.Identity{Namespace: "team", NamespaceUID: w.namespace, Name: "run-" + string(uid[:8]), UID: uid, RootUID: uid},
-		Agent: v1alpha1.CompiledAgent{
-			Instructions: "Be brief.", Limits: v1alpha1.Limits{Segments: 3, Turns: 4, ActiveSeconds: 5}, Retry: v1alpha1.Retry{MaxAttempts: 2},
-		},
-	}
-}
+func (w *world) snapshot() contract.Snapshot { return ledgertest.Snapshot(w.namespace) }
 
 func (w *world) admitted(t *testing.T) types.UID {
 	t.Helper()
@@ -144,30 +136,6 @@ func refusedWith(t *testing.T, err error, code string) {
 	}
 }
 
-func TestARunIsAdmittedOnce(t *testing.T) {
-	t.Parallel()
-	w, s := newWorld(t), contract.Snapshot{}
-	s = w.snapshot()
-	r, err := w.Look(t.Context(), s.Run.UID)
-	ok(t, err)
-	same(t, r == nil, true)
-
-	ok(t, w.Admit(t.Context(), ledger.Admission{Snapshot: s}))
-	first := w.look(t, s.Run.UID)
-	_, digest, _ := s.Encode()
-	same(t, first.SnapshotDigest, digest)
-	same(t, first.Terms, s.Terms())
-	if age := first.Now.Sub(first.AdmittedAt); age < 0 || age > time.Minute {
-		t.Errorf("admitted at %s, now %s", first.AdmittedAt, first.Now)
-	}
-	edited := s
-	edited.Task, edited.Agent.Limits.Turns = "Something else.", 99
-	ok(t, w.Admit(t.Context(), ledger.Admission{Snapshot: edited}))
-	again := w.look(t, s.Run.UID)
-	again.Now = first.Now
-	same(t, again, first)
-}
-
 func TestOfTwoRunsWithOneKeyTheFirstIsAdmitted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,79 +156,6 @@ func TestOfTwoRunsWithOneKeyTheFirstIsAdmitted(t *testing.T) {
 
 	c.Run.NamespaceUID = types.UID(uuid.NewString())
 	ok(t, w.Admit(t.Context(), ledger.Admission{Snapshot: c, IdempotencyKey: "k"}))
-
-	// And at once.
-	var wg sync.WaitGroup
-	errs := make([]error, 8)
-	for i := range errs {
-		s := w.snapshot()
-		wg.Go(func() { errs[i] = w.Admit(t.Context(), ledger.Admission{Snapshot: s, IdempotencyKey: "at once"}) })
-	}
-	wg.Wait()
-	admitted := 0
-	for _, err := range errs {
-		var duplicate *ledger.DuplicateError
-		if err == nil {
-			admitted++
-		} else if !errors.As(err, &duplicate) {
-			t.Errorf("got error %v, want a duplicate", err)
-		}
-	}
-	same(t, admitted, 1)
-}
-
-func TestAttemptsAreWrittenDownOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	run, k, job := w.admitted(t), ledger.AttemptKey{}, types.UID(uuid.NewString())
-	same(t, len(w.look(t, run).Attempts), 0)
-	is(t, w.StoreJob(t.Context(), run, k, job), ledger.ErrUnknown)
-	is(t, w.EndAttempt(t.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Lost}), ledger.ErrUnknown)
-	is(t, w.BeginAttempt(t.Context(), types.UID(uuid.NewString()), k), ledger.ErrUnknown)
-
-	for range 2 {
-		ok(t, w.BeginAttempt(t.Context(), run, k))
-	}
-	begun := w.look(t, run).Attempts[0].BegunAt
-	same(t, w.look(t, run).Attempts, []ledger.Attempt{{BegunAt: begun}})
-	for _, j := range []types.UID{job, job, types.UID(uuid.NewString())} {
-		ok(t, w.StoreJob(t.Context(), run, k, j))
-	}
-	end := ledger.AttemptEnd{Class: lifecycle.Faulted, Code: contract.FaultDeferred, Message: "later\x00", NotBefore: time.Now().Add(time.Hour).Truncate(time.Microsecond)}
-	ok(t, w.EndAttempt(t.Context(), run, k, end))
-	ok(t, w.EndAttempt(t.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Crashed}))
-	got := w.look(t, run).Attempts
-	end.Message = "later\uFFFD"
-	same(t, got, []ledger.Attempt{{Job: job, BegunAt: begun, EndedAt: got[0].EndedAt, AttemptEnd: end}})
-	same(t, got[0].EndedAt.IsZero(), false)
-
-	// Only the attempts at the newest segment are shown.
-	ok(t, w.BeginAttempt(t.Context(), run, ledger.AttemptKey{Segment: 1, Attempt: 0}))
-	ok(t, w.BeginAttempt(t.Context(), run, ledger.AttemptKey{Segment: 1, Attempt: 1}))
-	var keys []ledger.AttemptKey
-	for _, a := range w.look(t, run).Attempts {
-		keys = append(keys, a.AttemptKey)
-	}
-	same(t, keys, []ledger.AttemptKey{{Segment: 1, Attempt: 0}, {Segment: 1, Attempt: 1}})
-}
-
-func TestAnAttemptWhoseProcessesAreGoneGivesItsClaimBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	run, k := w.admitted(t), ledger.AttemptKey{Segment: 0, Attempt: 1}
-	ok(t, w.BeginAttempt(t.Context(), run, ledger.AttemptKey{}))
-	ok(t, w.BeginAttempt(t.Context(), run, k))
-	w.held(t, run, 0, 1)
-	isHeld := func() bool {
-		return w.number(t, `SELECT count(*) FROM ekiden.claims WHERE run_uid = $1 AND holder IS NOT NULL`, run) == 1
-	}
-	ok(t, w.EndAttempt(t.Context(), run, ledger.AttemptKey{}, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true}))
-	same(t, isHeld(), true) // it is another attempt's
-	ok(t, w.EndAttempt(t.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Lost}))
-	same(t, isHeld(), true) // nobody saw it end
-	ok(t, w.EndAttempt(t.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true}))
-	same(t, isHeld(), false)
-	same(t, w.look(t, run).Attempts[1].Class, lifecycle.Lost)
 }
 
 func TestTheOutcomeOfTheNewestSegmentIsShown(t *testing.T) {
@@ -289,25 +184,6 @@ func TestTheOutcomeOfTheNewestSegmentIsShown(t *testing.T) {
 	same(t, w.look(t, run).Outcome == nil, true)
 }
 
-func TestCancelIsCommittedOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	run := w.admitted(t)
-	same(t, w.look(t, run).CancelledAt.IsZero(), true)
-	ok(t, w.Cancel(t.Context(), run))
-	first := w.look(t, run).CancelledAt
-	same(t, first.IsZero(), false)
-	ok(t, w.Cancel(t.Context(), run))
-	same(t, w.look(t, run).CancelledAt, first)
-	is(t, w.Cancel(t.Context(), types.UID(uuid.NewString())), ledger.ErrUnknown)
-
-	over := w.admitted(t)
-	_, err := w.Finish(t.Context(), over, ledger.End{Phase: v1alpha1.RunSucceeded})
-	ok(t, err)
-	ok(t, w.Cancel(t.Context(), over))
-	same(t, w.look(t, over).CancelledAt.IsZero(), true)
-}
-
 func TestTheFirstEndOfARunCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -331,25 +207,6 @@ func TestTheFirstEndOfARunCounts(t *testing.T) {
 	same(t, w.number(t, `SELECT generation FROM ekiden.claims WHERE run_uid = $1 AND holder IS NULL AND lease_until IS NULL AND final_at IS NOT NULL`, run), 2)
 	_, err := w.Finish(t.Context(), types.UID(uuid.NewString()), ledger.End{Phase: v1alpha1.RunFailed})
 	is(t, err, ledger.ErrUnknown)
-}
-
-func TestUnfinishedRunsAreListedOldestFirst(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var ids []contract.Identity
-	for range 4 {
-		s := w.snapshot()
-		ok(t, w.Admit(t.Context(), ledger.Admission{Snapshot: s}))
-		ids = append(ids, s.Run)
-	}
-	_, err := w.Finish(t.Context(), ids[1].UID, ledger.End{Phase: v1alpha1.RunSucceeded})
-	ok(t, err)
-	got, err := w.Unfinished(t.Context(), time.Now().Add(time.Hour), 2)
-	ok(t, err)
-	same(t, got, []contract.Identity{ids[0], ids[2]})
-	got, err = w.Unfinished(t.Context(), time.Now().Add(-time.Hour), 2)
-	ok(t, err)
-	same(t, len(got), 0)
 }
 
 func TestEachMethodIsOneTransaction(t *testing.T) {
@@ -429,6 +286,7 @@ func TestALeaseThatRanOutIsSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	run := w.admitted(t)
+	ok(t, w.BeginAttempt(t.Context(), run, ledger.AttemptKey{}))
 	w.held(t, run, 0, 0)
 	lapsedAfter := func(since string, warmUp time.Duration) bool {
 		w.SetWarmUp(warmUp)
@@ -438,7 +296,6 @@ func TestALeaseThatRanOutIsSeen(t *testing.T) {
 	same(t, lapsedAfter("9 s", 0), false)
 	same(t, lapsedAfter("11 s", 0), true)
 	same(t, lapsedAfter("11 s", time.Hour), false) // Postgres was down, and nobody could beat
-	ok(t, w.BeginAttempt(t.Context(), run, ledger.AttemptKey{}))
 	ok(t, w.EndAttempt(t.Context(), run, ledger.AttemptKey{}, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true}))
 	same(t, w.look(t, run).Lapsed, false)
 }

@@ -221,20 +221,27 @@ func leave(log *slog.Logger, o options, fault *contract.Fault, err error) int {
 	switch {
 	case fault != nil:
 		log.Warn("another attempt may fare better", "fault", fault.Code, "reason", fault.Message)
-		if o.terminationLog != "" {
-			b, _ := json.Marshal(fault) // a struct of strings and a number
-			if err := os.WriteFile(o.terminationLog, b, 0o600); err != nil {
-				log.Error("writing the termination log", "error", err.Error())
-			}
-		}
+		b, _ := json.Marshal(fault) // a struct of strings and a number
+		lastWords(log, o, b)
 		return contract.ExitFault
 	case errors.Is(err, segment.ErrOver), errors.Is(err, segment.ErrFenced):
 		log.Info("nothing to do", "reason", err.Error())
 		return contract.ExitDone
 	case err != nil:
 		log.Error("segment crashed", "error", err.Error())
+		lastWords(log, o, []byte(contract.Clip(err.Error(), contract.MaxMessage)))
 		return 1
 	default:
 		return contract.ExitDone
+	}
+}
+
+// lastWords are what the manager is told about an end without an outcome.
+func lastWords(log *slog.Logger, o options, words []byte) {
+	if o.terminationLog == "" {
+		return
+	}
+	if err := os.WriteFile(o.terminationLog, words, 0o600); err != nil {
+		log.Error("writing the termination log", "error", err.Error())
 	}
 }

@@ -15,7 +15,9 @@ func FuzzAnswers(f *testing.F) {
 		sse(delta(`"content":[{"type":"text","text":"a"},{"type":"x"}],"extra":{"k":[1.50,"\u0000"]},"refusal":"no"`), finish("length")),
 		sse(delta(`"function_call":{"name":"f","arguments":{"a":1}}`), finish("function_call")),
 		{`{"choices":[{"message":{"content":"whole","tool_calls":[null,{"function":null}]}}]}`},
-		{`{"error":{"type":"overloaded_error","code":529}}`}, {"<html>"}, {"event: error\r\ndata: {}\r\n\r\n"},
+		{`{"error":{"type":"overloaded_error","code":529}}`},
+		{"<html>"},
+		{"event: error\r\ndata: {}\r\n\r\n"},
 	} {
 		f.Add([]byte(strings.Join(seed, "")))
 	}

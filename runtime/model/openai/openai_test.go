@@ -73,11 +73,11 @@ type asked struct {
 }
 
 // ask plays one step to one request, and checks that it was exactly one.
-func ask(t *testing.T, step modelserver.Step, mods ...func(*v1alpha1.ModelEndpointSpec)) asked {
+func ask(t *testing.T, step modelserver.Step) asked {
 	t.Helper()
 	srv := modelserver.Start(t, modelserver.One(step))
 	var emitted strings.Builder
-	a, err := client(t, srv.URL, mods...).Answer(t.Context(), task("Say hello."), func(s string) { emitted.WriteString(s) })
+	a, err := client(t, srv.URL).Answer(t.Context(), task("Say hello."), func(s string) { emitted.WriteString(s) })
 	if n := srv.Report().Total; n != 1 {
 		t.Errorf("the server saw %d requests, want 1", n)
 	}

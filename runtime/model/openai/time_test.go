@@ -246,12 +246,13 @@ func TestManyAnswersAtOnceLeaveNothingBehind(t *testing.T) {
 	}
 	c.Close()
 	// The server's side of the connections needs a moment to notice that they are gone.
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.After(10 * time.Second)
 	for runtime.NumGoroutine() > before+3 {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		case <-time.After(5 * time.Millisecond):
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

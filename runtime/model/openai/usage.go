@@ -13,12 +13,10 @@ import (
 type count int64
 
 func (c *count) UnmarshalJSON(b []byte) error {
-	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
-	if err != nil || !(f > 0) {
-		*c = 0
-		return nil
+	*c = 0
+	if f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64); err == nil && f > 0 {
+		*c = count(math.Min(f, 1e12))
 	}
-	*c = count(math.Min(f, 1e12))
 	return nil
 }
 

@@ -23,6 +23,7 @@ func TestStore(t *testing.T) {
 		return storetest.Fixture{
 			Store: s, Namespace: types.UID(uuid.NewString()),
 			Admit: func(t testing.TB, snapshot contract.Snapshot) {
+				t.Helper()
 				if err := s.Admit(snapshot); err != nil {
 					t.Fatal(err)
 				}

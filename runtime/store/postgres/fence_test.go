@@ -120,24 +120,24 @@ INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield)
 
 func TestWhoeverWaitsForTheLockSeesWhatHappenedMeanwhile(t *testing.T) {
 	t.Parallel()
-	claimOf := func(number int) func(*testing.T, *world, types.UID, segment.Session) error {
-		return func(t *testing.T, w *world, run types.UID, _ segment.Session) error {
-			_, _, err := w.store.Claim(t.Context(), segment.Ask{Run: run, Segment: number, Holder: "test"})
+	claimOf := func(number int) func(context.Context, *world, types.UID, segment.Session) error {
+		return func(ctx context.Context, w *world, run types.UID, _ segment.Session) error {
+			_, _, err := w.store.Claim(ctx, segment.Ask{Run: run, Segment: number, Holder: "test"})
 			return err
 		}
 	}
-	appends := func(t *testing.T, _ *world, _ types.UID, s segment.Session) error {
-		_, err := s.Append(t.Context(), 0, []segment.Entry{storetest.Answer(0, "late")}, storetest.Spent(0, 1))
+	appends := func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {
+		_, err := s.Append(ctx, 0, []segment.Entry{storetest.Answer(0, "late")}, storetest.Spent(0, 1))
 		return err
 	}
-	yield := func(t *testing.T, _ *world, _ types.UID, s segment.Session) error {
-		return s.Yield(t.Context(), contract.Outcome{Yield: contract.YieldCompleted}, storetest.Spent(0, 1))
+	yield := func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {
+		return s.Yield(ctx, contract.Outcome{Yield: contract.YieldCompleted}, storetest.Spent(0, 1))
 	}
 	for name, c := range map[string]struct {
 		// held says that the run is held by a session, whose lease has lapsed.
 		held   bool
 		first  []string
-		second func(*testing.T, *world, types.UID, segment.Session) error
+		second func(context.Context, *world, types.UID, segment.Session) error
 		want   error
 		rows   storetest.Count
 	}{
@@ -152,8 +152,8 @@ func TestWhoeverWaitsForTheLockSeesWhatHappenedMeanwhile(t *testing.T) {
 		"an append behind a cancel still stands":                 {true, []string{cancels}, appends, nil, storetest.Count{Entries: 1, Usage: 1}},
 		"a yield behind a takeover is fenced":                    {true, []string{takesOver}, yield, segment.ErrFenced, storetest.Count{}},
 		"a yield behind an end is fenced":                        {true, []string{finish, ends}, yield, segment.ErrFenced, storetest.Count{}},
-		"a beat behind an end is fenced": {true, []string{finish, ends}, func(t *testing.T, _ *world, _ types.UID, s segment.Session) error {
-			_, err := s.Beat(t.Context())
+		"a beat behind an end is fenced": {true, []string{finish, ends}, func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {
+			_, err := s.Beat(ctx)
 			return err
 		}, segment.ErrFenced, storetest.Count{}},
 	} {
@@ -166,7 +166,7 @@ func TestWhoeverWaitsForTheLockSeesWhatHappenedMeanwhile(t *testing.T) {
 				s = w.claim(t, run)
 				w.fixture().Pass(t, run, time.Hour)
 			}
-			err := w.meanwhile(t, run, c.first, func() error { return c.second(t, w, run, s) })
+			err := w.meanwhile(t, run, c.first, func() error { return c.second(t.Context(), w, run, s) })
 			if !errors.Is(err, c.want) {
 				t.Errorf("got error %v, want %v", err, c.want)
 			}

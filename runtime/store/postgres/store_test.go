@@ -23,7 +23,10 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // TestStore works as a tenant works: with a namespace's login, under row-level security.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Fixture { return newWorld(t).fixture() })
+	storetest.Run(t, func(t *testing.T) storetest.Fixture {
+		t.Helper()
+		return newWorld(t).fixture()
+	})
 }
 
 // world is a namespace of the shared database.
@@ -63,20 +66,28 @@ func (w *world) fixture() storetest.Fixture {
 	return storetest.Fixture{
 		Store: w.store, Namespace: w.namespace, Admit: w.admit,
 		Cancel: func(t testing.TB, run types.UID) {
+			t.Helper()
 			w.exec(t, `UPDATE ekiden.claims SET cancelled_at = coalesce(cancelled_at, now()) WHERE run_uid = $1`, run)
 		},
-		Finish: func(t testing.TB, run types.UID) { w.exec(t, finish, run) },
+		Finish: func(t testing.TB, run types.UID) {
+			t.Helper()
+			w.exec(t, finish, run)
+		},
 		Pass: func(t testing.TB, run types.UID, d time.Duration) {
+			t.Helper()
 			w.exec(t, `UPDATE ekiden.claims SET beat = beat - $2 * interval '1 ms', lease_until = lease_until - $2 * interval '1 ms' WHERE run_uid = $1`, run, d.Milliseconds())
 		},
 		Plant: func(t testing.TB, run types.UID, at int, stored record.Record) {
+			t.Helper()
 			w.exec(t, `INSERT INTO ekiden.transcript (run_uid, seq, namespace_uid, generation, segment, kind, schema, body) VALUES ($1, $2, $3, 1, 0, $4, $5, $6)`,
 				run, at, w.namespace, stored.Kind, stored.Schema, stored.Body)
 		},
 		Replace: func(t testing.TB, run types.UID, body string) {
+			t.Helper()
 			w.exec(t, `UPDATE ekiden.snapshots SET body = $2 WHERE run_uid = $1`, run, body)
 		},
 		Count: func(t testing.TB, run types.UID) storetest.Count {
+			t.Helper()
 			var c storetest.Count
 			w.query(t, `SELECT (SELECT count(*) FROM ekiden.transcript WHERE run_uid = $1), (SELECT count(*) FROM ekiden.usage WHERE run_uid = $1), (SELECT count(*) FROM ekiden.outcomes WHERE run_uid = $1)`,
 				[]any{run}, &c.Entries, &c.Usage, &c.Outcomes)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -618,12 +619,14 @@ func unknownSnapshot(t *testing.T, f Fixture) {
 func concurrent(t *testing.T, f Fixture) {
 	run := f.admitted(t)
 	_, s := f.claim(t, run, 0)
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
+	var (
+		wg   sync.WaitGroup
+		over atomic.Bool
+	)
 	for range 3 {
 		wg.Go(func() {
 			last := time.Duration(-1)
-			for ctx.Err() == nil {
+			for !over.Load() {
 				p, err := s.Beat(t.Context())
 				if err != nil {
 					t.Errorf("beating: %v", err)
@@ -639,7 +642,7 @@ func concurrent(t *testing.T, f Fixture) {
 	for i := range 50 {
 		appended(t, s, i, Answer(i, "x"), Spent(i, 1))
 	}
-	stop()
+	over.Store(true)
 	wg.Wait()
 	f.counts(t, run, Count{Entries: 50, Usage: 50})
 }

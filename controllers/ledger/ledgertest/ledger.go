@@ -1,0 +1,324 @@
+// Package ledgertest is a ledger in memory for tests, and the laws that it and the real one keep.
+package ledgertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// patience is how long after the end of its lease a process counts as lost.
+const patience = 10 * time.Second
+
+// Ledger is a ledger.Ledger in memory. The methods that ledger.Ledger does not have are what segments do to it.
+type Ledger struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	runs    map[types.UID]*run
+	order   []types.UID
+	tenants []ledger.Tenant
+}
+
+var _ ledger.Ledger = (*Ledger)(nil)
+
+// run is what the tables hold of a run.
+type run struct {
+	identity contract.Identity
+	key      string
+	// record has no attempts and no outcome: those of the newest segment are put there by each look.
+	record   ledger.Record
+	attempts []ledger.Attempt
+	outcomes map[int]contract.Outcome
+	holder   *ledger.AttemptKey
+	lease    time.Time
+}
+
+// New makes an empty ledger with the clock now.
+func New(now func() time.Time) *Ledger { return &Ledger{now: now, runs: map[types.UID]*run{}} }
+
+// Admit freezes a run, unless another one holds its key.
+func (l *Ledger) Admit(_ context.Context, a ledger.Admission) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := a.Snapshot.Run
+	if id.UID == "" || id.NamespaceUID == "" {
+		return errors.New("a run without an identity")
+	}
+	if l.runs[id.UID] != nil {
+		return nil
+	}
+	for _, uid := range l.order {
+		if o := l.runs[uid]; a.IdempotencyKey != "" && o.key == a.IdempotencyKey && o.identity.NamespaceUID == id.NamespaceUID {
+			return &ledger.DuplicateError{Of: v1alpha1.RunReference{Name: o.identity.Name, UID: uid}}
+		}
+	}
+	_, digest, err := a.Snapshot.Encode()
+	if err != nil {
+		return err
+	}
+	l.runs[id.UID] = &run{
+		identity: id, key: a.IdempotencyKey, outcomes: map[int]contract.Outcome{},
+		record: ledger.Record{AdmittedAt: l.now(), SnapshotDigest: digest, Terms: a.Snapshot.Terms()},
+	}
+	l.order = append(l.order, id.UID)
+	return nil
+}
+
+// Look copies what there is.
+func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.runs[uid]
+	if r == nil {
+		return nil, nil
+	}
+	out := r.record
+	out.Now = l.now()
+	if r.record.End != nil {
+		end := *r.record.End
+		out.End = &end
+	}
+	if len(r.attempts) == 0 {
+		return &out, nil
+	}
+	last := r.attempts[len(r.attempts)-1].AttemptKey
+	out.Lapsed = r.holder != nil && *r.holder == last && r.lease.Before(out.Now.Add(-patience))
+	newest := last.Segment
+	for _, a := range r.attempts {
+		if a.Segment == newest {
+			out.Attempts = append(out.Attempts, a)
+		}
+	}
+	if o, ok := r.outcomes[newest]; ok {
+		out.ResultBytes, out.ResultDigest = int64(len(o.Result)), contract.Digest([]byte(o.Result))
+		o.Result = contract.Clip(o.Result, contract.MaxInlineResult)
+		out.Outcome = &o
+	}
+	return &out, nil
+}
+
+// BeginAttempt adds an attempt, once.
+func (l *Ledger) BeginAttempt(_ context.Context, uid types.UID, k ledger.AttemptKey) error {
+	return l.about(uid, func(r *run) error {
+		if r.attempt(k) == nil {
+			r.attempts = append(r.attempts, ledger.Attempt{AttemptKey: k, BegunAt: l.now()})
+			slices.SortFunc(r.attempts, func(a, b ledger.Attempt) int {
+				return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Attempt, b.Attempt))
+			})
+		}
+		return nil
+	})
+}
+
+// StoreJob keeps the first UID.
+func (l *Ledger) StoreJob(_ context.Context, uid types.UID, k ledger.AttemptKey, job types.UID) error {
+	return l.about(uid, func(r *run) error {
+		a := r.attempt(k)
+		if a == nil {
+			return ledger.ErrUnknown
+		}
+		a.Job = cmp.Or(a.Job, job)
+		return nil
+	})
+}
+
+// EndAttempt keeps the first end.
+func (l *Ledger) EndAttempt(_ context.Context, uid types.UID, k ledger.AttemptKey, e ledger.AttemptEnd) error {
+	return l.about(uid, func(r *run) error {
+		a := r.attempt(k)
+		if a == nil {
+			return ledger.ErrUnknown
+		}
+		if e.Terminated && r.holder != nil && *r.holder == k {
+			r.holder = nil
+		}
+		if a.EndedAt.IsZero() {
+			e.Message = contract.Clip(e.Message, contract.MaxMessage)
+			e.Terminated = false // nobody reads it back
+			a.EndedAt, a.AttemptEnd = l.now(), e
+		}
+		return nil
+	})
+}
+
+// Cancel commits the cancel of a run that has not ended.
+func (l *Ledger) Cancel(_ context.Context, uid types.UID) error {
+	return l.about(uid, func(r *run) error {
+		if r.record.CancelledAt.IsZero() && r.record.End == nil {
+			r.record.CancelledAt = l.now()
+		}
+		return nil
+	})
+}
+
+// Finish keeps the first end.
+func (l *Ledger) Finish(_ context.Context, uid types.UID, e ledger.End) (end ledger.End, err error) {
+	err = l.about(uid, func(r *run) error {
+		if r.record.End == nil {
+			e.Message, e.At = contract.Clip(e.Message, contract.MaxMessage), l.now()
+			r.record.End, r.holder = &e, nil
+		}
+		end = *r.record.End
+		return nil
+	})
+	return end, err
+}
+
+// Provision keeps the namespace and the password of its login.
+func (l *Ledger) Provision(_ context.Context, t ledger.Tenant) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.NamespaceUID == "" || t.Password == "" {
+		return fmt.Errorf("a login without a namespace or a password")
+	}
+	if i := l.tenant(t.NamespaceUID); i >= 0 {
+		l.tenants[i] = t
+	} else {
+		l.tenants = append(l.tenants, t)
+	}
+	return nil
+}
+
+// Tenants lists namespaces in the order in which they came.
+func (l *Ledger) Tenants(context.Context) ([]ledger.Tenant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := slices.Clone(l.tenants)
+	for i := range out {
+		out[i].Password = ""
+	}
+	return out, nil
+}
+
+// Unprovision drops a login and ends the runs of its namespace.
+func (l *Ledger) Unprovision(_ context.Context, namespace types.UID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.runs {
+		if r.identity.NamespaceUID == namespace && r.record.End == nil {
+			r.holder = nil
+			r.record.End = &ledger.End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "the namespace is gone", At: l.now()}
+		}
+	}
+	if i := l.tenant(namespace); i >= 0 {
+		l.tenants = slices.Delete(l.tenants, i, i+1)
+	}
+	return nil
+}
+
+// Unfinished lists runs in the order in which they were admitted.
+func (l *Ledger) Unfinished(_ context.Context, before time.Time, limit int) ([]contract.Identity, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []contract.Identity
+	for _, uid := range l.order {
+		if r := l.runs[uid]; len(out) < limit && r.record.End == nil && r.record.AdmittedAt.Before(before) {
+			out = append(out, r.identity)
+		}
+	}
+	return out, nil
+}
+
+// Hold makes an attempt the holder of the run's claim, for one lease, unless another holds it whose lease has not run out.
+// It reports whether the claim was granted.
+func (l *Ledger) Hold(uid types.UID, k ledger.AttemptKey) bool {
+	granted := false
+	_ = l.about(uid, func(r *run) error {
+		granted = (r.holder == nil || r.lease.Before(l.now())) && r.record.End == nil && r.record.CancelledAt.IsZero()
+		if granted {
+			r.holder, r.lease = &k, l.now().Add(contract.LeaseTTL)
+		}
+		return nil
+	})
+	return granted
+}
+
+// Lapse makes the holder's lease have run out so long ago.
+func (l *Ledger) Lapse(uid types.UID, ago time.Duration) {
+	_ = l.about(uid, func(r *run) error {
+		r.lease = l.now().Add(-ago)
+		return nil
+	})
+}
+
+// Held reports whether a process holds the run's claim.
+func (l *Ledger) Held(uid types.UID) bool {
+	held := false
+	_ = l.about(uid, func(r *run) error {
+		held = r.holder != nil
+		return nil
+	})
+	return held
+}
+
+// Yield leaves the outcome of a segment, once, and gives the claim back. A run that has ended gets none.
+func (l *Ledger) Yield(uid types.UID, segment int, o contract.Outcome) {
+	_ = l.about(uid, func(r *run) error {
+		if _, there := r.outcomes[segment]; !there && r.record.End == nil {
+			r.outcomes[segment] = o
+			r.holder = nil
+		}
+		return nil
+	})
+}
+
+// Use says what the run has used.
+func (l *Ledger) Use(uid types.UID, u ledger.Usage, active time.Duration) {
+	_ = l.about(uid, func(r *run) error {
+		r.record.Usage, r.record.Active = u, active
+		return nil
+	})
+}
+
+// Password is the password of a namespace's login, or empty if there is none.
+func (l *Ledger) Password(namespace types.UID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := l.tenant(namespace); i >= 0 {
+		return l.tenants[i].Password
+	}
+	return ""
+}
+
+// Every lists all attempts of a run, those at earlier segments included.
+func (l *Ledger) Every(uid types.UID) (all []ledger.Attempt) {
+	_ = l.about(uid, func(r *run) error {
+		all = slices.Clone(r.attempts)
+		return nil
+	})
+	return all
+}
+
+func (l *Ledger) about(uid types.UID, do func(*run) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.runs[uid]
+	if r == nil {
+		return ledger.ErrUnknown
+	}
+	return do(r)
+}
+
+func (l *Ledger) tenant(namespace types.UID) int {
+	return slices.IndexFunc(l.tenants, func(t ledger.Tenant) bool { return t.NamespaceUID == namespace })
+}
+
+func (r *run) attempt(k ledger.AttemptKey) *ledger.Attempt {
+	for i := range r.attempts {
+		if r.attempts[i].AttemptKey == k {
+			return &r.attempts[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/ledger/ledgertest"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+// TestLedger holds Postgres to the laws that the ledger in memory keeps as well. What only Postgres can break is beside it.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Fixture {
+		t.Helper()
+		w := newWorld(t)
+		w.SetWarmUp(0)
+		return ledgertest.Fixture{
+			Ledger: w.Ledger,
+			Hold:   func(run types.UID, k ledger.AttemptKey) { w.held(t, run, k.Segment, k.Attempt) },
+			Lapse: func(run types.UID, ago time.Duration) {
+				w.exec(t, `UPDATE ekiden.claims SET lease_until = now() - $2::bigint * interval '1 ms' WHERE run_uid = $1`, run, ago.Milliseconds())
+			},
+			Held: func(run types.UID) bool {
+				return w.number(t, `SELECT count(*) FROM ekiden.claims WHERE run_uid = $1 AND holder IS NOT NULL`, run) == 1
+			},
+			Yield: func(run contract.Identity, segment int, o contract.Outcome) {
+				w.exec(t, `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, code, message, result) VALUES ($1, $2, $3, 1, $4, $5, $6, $7)`,
+					run.UID, run.NamespaceUID, segment, string(o.Yield), o.Code, o.Message, o.Result)
+			},
+		}
+	})
+}
