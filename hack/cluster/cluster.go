@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		close(c.ended)
 	}()
 	if err := c.ready(ctx); err != nil {
-		return nil, errors.Join(err, c.stop(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
@@ -102,9 +102,7 @@ func (c *Cluster) ready(ctx context.Context) error {
 }
 
 // Stop stops the cluster and waits until nothing of it is left but its folder. Stopping twice is no error.
-func (c *Cluster) Stop() error { return c.stop(context.Background()) }
-
-func (c *Cluster) stop(ctx context.Context) error {
+func (c *Cluster) Stop(ctx context.Context) error {
 	if c.supervisor == nil {
 		return c.run(ctx, c.Progress, "down", "--dir", c.Dir)
 	}

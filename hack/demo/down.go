@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,7 +11,7 @@ import (
 )
 
 // down takes away the demo that was kept. Doing so twice is no error.
-func down(s *screen) error {
+func down(ctx context.Context, s *screen) error {
 	repo, err := repository()
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func down(s *screen) error {
 		s.Say("model", "stopped")
 	}
 	c := cluster.Cluster{Options: cluster.Options{Dir: p.dir, Repo: repo, Keep: true, Progress: io.Discard}}
-	if err := c.Stop(); err != nil {
+	if err := c.Stop(ctx); err != nil {
 		return err
 	}
 	s.Say("cluster", "stopped")

@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, keep bool) int {
 	case len(args) == 0:
 		err = show(ctx, screen, keep)
 	case len(args) == 1 && args[0] == "down":
-		err = down(screen)
+		err = down(context.WithoutCancel(ctx), screen)
 	default:
 		fmt.Fprintf(os.Stderr, "demo: unexpected argument %q\n\n%s", args[0], usage)
 		return exitUsage

@@ -58,7 +58,7 @@ func startModel(ctx context.Context, p place) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()                                                  // the process has its own
 	s := &scripted{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})} //nolint:noctx // it may outlive us
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, p.dir
 	start := cluster.StartBound

@@ -66,7 +66,7 @@ func (p process) end() error {
 		case 900:
 			signal = syscall.SIGKILL
 		}
-		if err := syscall.Kill(p.PID, signal); err != nil && err != syscall.ESRCH { //nolint:errorlint // never wrapped
+		if err := syscall.Kill(p.PID, signal); err != nil && err != syscall.ESRCH {
 			return fmt.Errorf("ending process %d: %w", p.PID, err)
 		}
 		<-time.After(10 * time.Millisecond) // the end of somebody else's child is not announced

@@ -43,16 +43,17 @@ func show(ctx context.Context, s *screen, keep bool) error {
 	}
 	d := &demo{place: p, screen: s, model: m, news: &progress{screen: s, subject: "cluster"}}
 	err = d.tell(ctx)
+	last := context.WithoutCancel(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return errors.Join(d.stop(), d.remove())
+		return errors.Join(d.stop(last), d.remove())
 	case keep && d.api != nil:
-		d.tellKept(context.WithoutCancel(ctx))
+		d.tellKept(last)
 		return err
 	case err == nil:
-		return errors.Join(d.stop(), d.remove())
+		return errors.Join(d.stop(last), d.remove())
 	default:
-		return fmt.Errorf("%w\nlogs: %s\nRemove %s when you have read them.", errors.Join(err, d.stop(), d.keepLogs()), d.logs(), d.dir) //nolint:revive,staticcheck // it is shown as it is
+		return fmt.Errorf("%w\nlogs: %s\nRemove %s when you have read them.", errors.Join(err, d.stop(last), d.keepLogs()), d.logs(), d.dir) //nolint:revive,staticcheck // it is shown as it is
 	}
 }
 
@@ -157,11 +158,11 @@ func (d *demo) apply(ctx context.Context) error {
 }
 
 // stop stops what was started.
-func (d *demo) stop() error {
+func (d *demo) stop(ctx context.Context) error {
 	err := d.model.stop()
 	if d.cluster != nil {
 		d.news.muted.Store(true)
-		err = errors.Join(err, d.cluster.Stop())
+		err = errors.Join(err, d.cluster.Stop(ctx))
 	}
 	if err == nil {
 		d.screen.Say("demo", "stopped the cluster and the model")

@@ -60,7 +60,7 @@ func run(m *testing.M) (int, error) {
 	if err == nil {
 		code = m.Run()
 	}
-	stopErr := shared.Stop()
+	stopErr := shared.Stop(context.Background())
 	if code == 0 && err == nil && stopErr == nil {
 		return 0, os.RemoveAll(dir)
 	}

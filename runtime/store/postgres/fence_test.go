@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestTransactionsAreFew(t *testing.T) {
 		}},
 		{"Claim of what is over", 1, func() error {
 			if _, _, err := w.store.Claim(t.Context(), segment.Ask{Run: run}); !errors.Is(err, segment.ErrOver) {
-				return err
+				return fmt.Errorf("want ErrOver, got %w", err)
 			}
 			return nil
 		}},
