@@ -97,13 +97,13 @@ func (r *Reconciler) task(ctx context.Context, run *v1alpha1.AgentRun, o *observ
 	case in.From != nil:
 		return r.taskFrom(ctx, run, in.From.ConfigMap, o)
 	case in.JSON != nil:
-		text, err := canonical(in.JSON.Raw)
-		if err != nil {
+		text, ok := canonical(in.JSON.Raw)
+		if !ok {
 			o.refuse(v1alpha1.ReasonInputInvalid, "spec.input.json does not parse")
-			return "", nil //nolint:nilerr // said in the status
+			return "", nil
 		}
 		return o.bounded("spec.input.json", text, contract.MaxInlineInput), nil
-	case in.Text == "": // json: null passes the schema
+	case in.Text == "": // refused by the schema; should one pass, nothing at all would be frozen, again and again
 		o.refuse(v1alpha1.ReasonInputInvalid, "spec.input is empty")
 		return "", nil
 	default:
@@ -111,22 +111,19 @@ func (r *Reconciler) task(ctx context.Context, run *v1alpha1.AgentRun, o *observ
 	}
 }
 
-// canonical is a JSON value with its keys sorted and without spaces, so that equal values give equal texts. Numbers stay as
-// they are written, because a float would round them, and nothing is escaped for HTML.
-func canonical(raw []byte) (string, error) {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
+// canonical is a JSON value with its keys sorted and without spaces: equal values give equal texts. Numbers stay as they
+// are written, because a float would round them, and nothing is escaped for HTML. It is false for what is no JSON.
+func canonical(raw []byte) (string, bool) {
+	var (
+		v any
+		b strings.Builder
+		d = json.NewDecoder(bytes.NewReader(raw))
+		e = json.NewEncoder(&b)
+	)
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return "", err
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	ok := d.Decode(&v) == nil && e.Encode(v) == nil
+	return strings.TrimSuffix(b.String(), "\n"), ok
 }
 
 func (r *Reconciler) taskFrom(ctx context.Context, run *v1alpha1.AgentRun, ref v1alpha1.KeyReference, o *observation) (string, error) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -187,7 +188,7 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 			given:   []func(*v1alpha1.AgentRun){input(v1alpha1.RunInput{JSON: &apiextensionsv1.JSON{Raw: []byte(`"` + strings.Repeat("x", contract.MaxInlineInput) + `"`)}})},
 			objects: compiled(), wantPhase: v1alpha1.RunFailed, wantReason: invalid, wantMessage: "spec.input.json has 32770 bytes",
 		},
-		"no input at all": { // json: null passes the schema and arrives as nothing
+		"no input at all": {
 			given: []func(*v1alpha1.AgentRun){input(v1alpha1.RunInput{})}, objects: compiled(),
 			wantPhase: v1alpha1.RunFailed, wantReason: invalid, wantMessage: "spec.input is empty",
 		},
@@ -478,7 +479,7 @@ func TestACancelFindsAJobThatWasNotWrittenDown(t *testing.T) {
 			w := newWorld(t, append(compiled(), theRun())...)
 			if foreign {
 				j := job.Build(theRun(), lifecycle.AttemptKey{}, contract.Terms{}, "image")
-				j.OwnerReferences = nil
+				j.UID, j.OwnerReferences = "theirs", nil
 				w.ok(w.api.Create(t.Context(), j))
 			}
 			w.hit, w.lost = 6, true // finalizer, Secret, login, admission, attempt, Job
@@ -574,7 +575,7 @@ func TestTheStatusStaysUnder8KiB(t *testing.T) {
 				w := newWorld(t, append(objects, theRun(func(r *v1alpha1.AgentRun) {
 					r.Name, r.Spec.DefinitionRef.Name, r.Generation = long, long, 1<<62
 				}))...)
-				out := out
+				out := out // each letter has its own
 				w.fate = func(lifecycle.AttemptKey) fate {
 					if w.ledger.Every(uid)[0].EndedAt.IsZero() { // a crash first, with a story of its own
 						return fate{exit: contract.ExitFault, message: asJSON(t, contract.Fault{Code: contract.FaultDeferred, Message: strings.Repeat(letter, 4096)})}
@@ -691,6 +692,21 @@ func TestWhoIsWoken(t *testing.T) {
 	}
 }
 
+func TestWhoWaitsForADefinition(t *testing.T) {
+	t.Parallel()
+	objects := append(compiled(), theRun(), given.Run("elsewhere", "other"))
+	r := Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&v1alpha1.AgentRun{}, byQueuedDefinition, func(o client.Object) []string {
+			return []string{o.(*v1alpha1.AgentRun).Spec.DefinitionRef.Name}
+		}).Build()}
+	want := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "run"}}}
+	for _, o := range objects[:2] { // the definition and its revision
+		if diff := cmp.Diff(want, r.queued(t.Context(), o)); diff != "" {
+			t.Errorf("%T wakes (-want +got):\n%s", o, diff)
+		}
+	}
+}
+
 func TestWake(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -717,8 +733,8 @@ func TestCanonical(t *testing.T) {
 		`{`:          "",
 		``:           "",
 	} {
-		if got, err := canonical([]byte(given)); got != want || (err != nil) != (want == "") {
-			t.Errorf("%s: got %s, %v; want %s", given, got, err, want)
+		if got, ok := canonical([]byte(given)); got != want || ok != (want != "") {
+			t.Errorf("%s: got %s, %v; want %s", given, got, ok, want)
 		}
 	}
 }

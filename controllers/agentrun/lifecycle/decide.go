@@ -241,9 +241,24 @@ func (o Observed) start(k AttemptKey) Decision {
 
 // finish ends the run in the ledger first; the next look finds the end there and reports it.
 func (o Observed) finish(e End) Decision {
+	if !word(e.Code) { // the API server would refuse the status for ever
+		e.Message = fmt.Sprintf("a segment left the code %q, which is none: %s", contract.Clip(e.Code, 64), e.Message)
+		e.Code = v1alpha1.ReasonIncompatibleSession
+	}
 	e.Message = contract.Clip(e.Message, contract.MaxMessage)
 	e.At = o.Now
 	return Decision{Do: []Effect{Finish{e}}, Again: true}
+}
+
+// word reports whether the code can stand in a condition and in status.error. It comes from a segment, and so perhaps from another version.
+func word(code string) bool {
+	for i, c := range code {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return code != "" && len(code) <= 64
 }
 
 func report(e End) Decision {

@@ -14,9 +14,6 @@ import (
 func TestDecideLaws(t *testing.T) {
 	t.Parallel()
 	laws := map[string]func(o Observed, d Decision) bool{
-		"the same observation gives the same decision": func(o Observed, d Decision) bool {
-			return reflect.DeepEqual(d, Decide(o))
-		},
 		"an end is final: nothing starts, and no other end is reported": func(o Observed, d Decision) bool {
 			if o.Recorded == nil && (o.Admission == nil || o.Admission.End == nil) {
 				return true
@@ -80,6 +77,10 @@ func TestDecideLaws(t *testing.T) {
 	for o := range everyObserved() {
 		n++
 		d := Decide(o)
+		// Comparing two decisions costs more than all laws together.
+		if n%101 == 0 && !reflect.DeepEqual(d, Decide(o)) {
+			t.Fatalf("the same observation gives another decision\ngiven %+v\nadmission %+v\ngot %+v", o, o.Admission, d)
+		}
 		for law, holds := range laws {
 			if !holds(o, d) {
 				t.Fatalf("broken law: %s\ngiven %+v\nadmission %+v\ngot %+v", law, o, o.Admission, d)
