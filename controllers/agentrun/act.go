@@ -69,10 +69,14 @@ func (r *Reconciler) patch(ctx context.Context, run *v1alpha1.AgentRun, change f
 
 // admit makes sure that the namespace has its login, and freezes the run.
 func (r *Reconciler) admit(ctx context.Context, o *observation) (found, error) {
-	if err := r.provision(ctx, o.namespace); err != nil {
+	err := r.provision(ctx, o.namespace)
+	if errors.Is(err, errForeignSecret) {
+		return found{taken: err.Error()}, nil
+	}
+	if err != nil {
 		return found{}, err
 	}
-	err := r.Ledger.Admit(ctx, o.admission)
+	err = r.Ledger.Admit(ctx, o.admission)
 	var dup *ledger.DuplicateError
 	if errors.As(err, &dup) {
 		return found{duplicate: &dup.Of}, nil

@@ -81,6 +81,10 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 		o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonDuplicate, Message: fmt.Sprintf("run %s holds the same spec.idempotencyKey", f.duplicate.Name), At: o.Now}
 		return o, nil
 	}
+	if f.taken != "" {
+		o.wait(v1alpha1.ReasonNameTaken, "%s", f.taken)
+		return o, nil
+	}
 	return o, r.prepare(ctx, run, o)
 }
 

@@ -64,7 +64,7 @@ func (r *Reconciler) revision(ctx context.Context, run *v1alpha1.AgentRun, o *ob
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("definition %s: %w", ref.Name, err)
-		case def.Status.ObservedGeneration != def.Generation && def.Status.CurrentRevision == "":
+		case def.Status.ObservedGeneration != def.Generation: // whoever edits and then runs means the edit
 			o.wait(v1alpha1.ReasonDefinitionNotReady, "%s %q has not been compiled yet", ref.Kind, ref.Name)
 			return nil, nil
 		case def.Status.CurrentRevision == "" && ready != nil:

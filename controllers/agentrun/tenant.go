@@ -15,6 +15,9 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
+// errForeignSecret says that somebody else has made the Secret that holds the namespace's login.
+var errForeignSecret = fmt.Errorf("key %s of Secret %s is not the DSN of this namespace's login: delete the Secret, and it is made anew", contract.PostgresKey, contract.PostgresSecret)
+
 // provision makes sure that the namespace has a login and a Secret that holds it. The Secret comes first: it is the
 // only place where the password is, so whatever it says is then given to the login.
 func (r *Reconciler) provision(ctx context.Context, ns *corev1.Namespace) error {
@@ -35,7 +38,7 @@ func (r *Reconciler) provision(ctx context.Context, ns *corev1.Namespace) error 
 	}
 	u, err := url.Parse(string(secret.Data[contract.PostgresKey]))
 	if err != nil || u.User == nil || u.User.Username() != t.Login() {
-		return fmt.Errorf("secret %s: its key %s is not the DSN of this namespace's login: delete the Secret, and it is made anew", key, contract.PostgresKey)
+		return errForeignSecret
 	}
 	t.Password, _ = u.User.Password()
 	return r.Ledger.Provision(ctx, t)

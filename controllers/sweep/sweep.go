@@ -4,11 +4,15 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -23,8 +27,8 @@ const (
 	every = time.Minute
 	// settled is how old a run must be: a younger one may not be in every cache yet.
 	settled = 5 * time.Minute
-	// batch is how many runs one sweep looks at.
-	batch = 500
+	// most is how many unfinished runs one sweep looks at; far more than a cluster can carry.
+	most = 100_000
 )
 
 // Sweeper sweeps once a minute, on the leader only. An interrupted sweep is taken up by the next one.
@@ -56,25 +60,44 @@ func (s *Sweeper) Start(ctx context.Context) error {
 // Sweep ends unfinished runs that were admitted before the instant and whose object is gone, and drops the logins of
 // namespaces that are gone.
 func (s *Sweeper) Sweep(ctx context.Context, before time.Time) error {
-	runs, err := s.Ledger.Unfinished(ctx, before, batch)
+	runs, err := s.orphans(ctx, before)
 	if err != nil {
-		return fmt.Errorf("listing unfinished runs: %w", err)
+		return err
 	}
+	var errs []error
 	for _, r := range runs {
 		if err := s.run(ctx, r); err != nil {
-			return fmt.Errorf("run %s/%s: %w", r.Namespace, r.Name, err)
+			errs = append(errs, fmt.Errorf("run %s/%s: %w", r.Namespace, r.Name, err))
 		}
 	}
 	tenants, err := s.Ledger.Tenants(ctx)
 	if err != nil {
-		return fmt.Errorf("listing namespaces with a login: %w", err)
+		errs = append(errs, fmt.Errorf("listing namespaces with a login: %w", err))
 	}
 	for _, t := range tenants {
 		if err := s.tenant(ctx, t); err != nil {
-			return fmt.Errorf("namespace %s: %w", t.Namespace, err)
+			errs = append(errs, fmt.Errorf("namespace %s: %w", t.Namespace, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// orphans are the unfinished runs whose object is not among all that exist. One list is cheaper than a look for each.
+func (s *Sweeper) orphans(ctx context.Context, before time.Time) ([]contract.Identity, error) {
+	runs, err := s.Ledger.Unfinished(ctx, before, most)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	objects := &metav1.PartialObjectMetadataList{}
+	objects.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AgentRunList"))
+	if err := s.Live.List(ctx, objects); err != nil {
+		return nil, fmt.Errorf("listing runs: %w", err)
+	}
+	exists := make(map[types.UID]bool, len(objects.Items))
+	for _, o := range objects.Items {
+		exists[o.UID] = true
+	}
+	return slices.DeleteFunc(runs, func(r contract.Identity) bool { return exists[r.UID] }), nil
 }
 
 func (s *Sweeper) run(ctx context.Context, id contract.Identity) error {

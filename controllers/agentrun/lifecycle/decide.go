@@ -12,6 +12,8 @@ import (
 const (
 	// ReadyWithin is how long a run waits in the queue for its definition and input to appear.
 	ReadyWithin = 120 * time.Second
+	// askEvery is how often a queued run looks for what it waits for: not all of that is watched.
+	askEvery = 5 * time.Second
 	// StartWithin is how long a pod may take to start.
 	StartWithin = 300 * time.Second
 	// StopWithin is how long a cancelled run waits for its pod to stop.
@@ -72,7 +74,7 @@ func (o Observed) queue() Decision {
 	case o.Waiting != nil:
 		return Decision{
 			Report: Report{Phase: v1alpha1.RunQueued, Reason: o.Waiting.Reason, Message: o.Waiting.Message},
-			Wake:   o.Created.Add(ReadyWithin),
+			Wake:   earlier(o.Created.Add(ReadyWithin), o.Now.Add(askEvery)),
 		}
 	case !o.Held:
 		return Decision{Do: []Effect{Hold{}, Admit{}}, Again: true}
@@ -259,6 +261,13 @@ func word(code string) bool {
 		}
 	}
 	return code != "" && len(code) <= 64
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func report(e End) Decision {

@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a run without its definition is queued until it gives up": {
 			given: Observed{Now: noon, Created: noon, Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
-			want:  Decision{Report: Report{Phase: v1alpha1.RunQueued, Reason: v1alpha1.ReasonDefinitionNotReady, Message: "no such definition"}, Wake: noon.Add(ReadyWithin)},
+			want:  Decision{Report: Report{Phase: v1alpha1.RunQueued, Reason: v1alpha1.ReasonDefinitionNotReady, Message: "no such definition"}, Wake: noon.Add(askEvery)},
 		},
 		"a run whose definition never came fails": {
 			given: Observed{Now: noon, Created: noon.Add(-ReadyWithin), Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
