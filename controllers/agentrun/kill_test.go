@@ -22,10 +22,9 @@ import (
 
 // life is a run from its creation to its end, and what is left of it.
 type life struct {
-	run     []func(*v1alpha1.AgentRun)
-	objects []client.Object
-	fate    func(lifecycle.AttemptKey) fate
-	meddle  func(*world)
+	run    []func(*v1alpha1.AgentRun)
+	fate   func(lifecycle.AttemptKey) fate
+	meddle func(*world)
 
 	wantPhase  v1alpha1.RunPhase
 	wantReason string

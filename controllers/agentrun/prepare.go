@@ -84,7 +84,7 @@ func (r *Reconciler) revision(ctx context.Context, run *v1alpha1.AgentRun, o *ob
 	case err != nil:
 		return nil, fmt.Errorf("revision %s: %w", name, err)
 	case revision.Spec.DefinitionRef.Name != ref.Name || revision.Spec.DefinitionRef.Kind != ref.Kind:
-		o.refuse(v1alpha1.ReasonInputInvalid, "spec.definitionRef.revision: %q is a revision of %s %q, not of %q", name, revision.Spec.DefinitionRef.Kind, revision.Spec.DefinitionRef.Name, ref.Name)
+		o.refuse("spec.definitionRef.revision: %q is a revision of %s %q, not of %q", name, revision.Spec.DefinitionRef.Kind, revision.Spec.DefinitionRef.Name, ref.Name)
 		return nil, nil
 	}
 	return &revision, nil
@@ -99,12 +99,12 @@ func (r *Reconciler) task(ctx context.Context, run *v1alpha1.AgentRun, o *observ
 	case in.JSON != nil:
 		text, ok := canonical(in.JSON.Raw)
 		if !ok {
-			o.refuse(v1alpha1.ReasonInputInvalid, "spec.input.json does not parse")
+			o.refuse("spec.input.json does not parse")
 			return "", nil
 		}
 		return o.bounded("spec.input.json", text, contract.MaxInlineInput), nil
 	case in.Text == "": // refused by the schema; should one pass, nothing at all would be frozen, again and again
-		o.refuse(v1alpha1.ReasonInputInvalid, "spec.input is empty")
+		o.refuse("spec.input is empty")
 		return "", nil
 	default:
 		return o.bounded("spec.input.text", in.Text, contract.MaxInlineInput), nil
@@ -140,7 +140,7 @@ func (r *Reconciler) taskFrom(ctx context.Context, run *v1alpha1.AgentRun, ref v
 		o.wait(v1alpha1.ReasonInputNotReady, "spec.input.from: ConfigMap %q has no key %q", ref.Name, ref.Key)
 		return "", nil
 	case text == "":
-		o.refuse(v1alpha1.ReasonInputInvalid, "spec.input.from: key %q of ConfigMap %q is empty", ref.Key, ref.Name)
+		o.refuse("spec.input.from: key %q of ConfigMap %q is empty", ref.Key, ref.Name)
 		return "", nil
 	}
 	return o.bounded("spec.input.from", text, contract.MaxInput), nil
@@ -164,14 +164,14 @@ func (o *observation) wait(reason, format string, args ...any) {
 	o.Waiting = &lifecycle.Cause{Reason: reason, Message: contract.Clip(fmt.Sprintf(format, args...), contract.MaxMessage)}
 }
 
-func (o *observation) refuse(code, format string, args ...any) {
-	o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: code, Message: contract.Clip(fmt.Sprintf(format, args...), contract.MaxMessage), At: o.Now}
+func (o *observation) refuse(format string, args ...any) {
+	o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonInputInvalid, Message: contract.Clip(fmt.Sprintf(format, args...), contract.MaxMessage), At: o.Now}
 }
 
 // bounded is text, or nothing if it is too long.
 func (o *observation) bounded(field, text string, limit int) string {
 	if len(text) > limit {
-		o.refuse(v1alpha1.ReasonInputInvalid, "%s has %d bytes, %d are allowed: larger inputs go through spec.input.from", field, len(text), limit)
+		o.refuse("%s has %d bytes, %d are allowed: larger inputs go through spec.input.from", field, len(text), limit)
 		return ""
 	}
 	return contract.Clean(text)

@@ -56,7 +56,7 @@ func TestWhatARunIsFrozenWith(t *testing.T) {
 		},
 		"a key of a ConfigMap": {
 			given:    input(v1alpha1.RunInput{From: &v1alpha1.RunInputSource{ConfigMap: v1alpha1.KeyReference{Name: "tasks", Key: "one"}}}),
-			objects:  []client.Object{configMap("tasks", map[string]string{"one": strings.Repeat("x", contract.MaxInput)})},
+			objects:  []client.Object{configMap(map[string]string{"one": strings.Repeat("x", contract.MaxInput)})},
 			wantTask: strings.Repeat("x", contract.MaxInput), wantLimits: limits,
 		},
 		"limits that the run narrows, and does not widen": {
@@ -165,7 +165,7 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 			wantPhase: v1alpha1.RunQueued, wantReason: v1alpha1.ReasonInputNotReady, wantMessage: `there is no ConfigMap "tasks"`,
 		},
 		"a ConfigMap without the key": {
-			given: []func(*v1alpha1.AgentRun){from}, objects: append(compiled(), configMap("tasks", map[string]string{"two": "x"})),
+			given: []func(*v1alpha1.AgentRun){from}, objects: append(compiled(), configMap(map[string]string{"two": "x"})),
 			wantPhase: v1alpha1.RunQueued, wantReason: v1alpha1.ReasonInputNotReady, wantMessage: `ConfigMap "tasks" has no key "one"`,
 		},
 		"a ConfigMap whose key never came": {
@@ -173,11 +173,11 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 			wantPhase: v1alpha1.RunFailed, wantReason: v1alpha1.ReasonInputNotReady, wantMessage: `gave up after 120 seconds`,
 		},
 		"a key that is empty": {
-			given: []func(*v1alpha1.AgentRun){from}, objects: append(compiled(), configMap("tasks", map[string]string{"one": ""})),
+			given: []func(*v1alpha1.AgentRun){from}, objects: append(compiled(), configMap(map[string]string{"one": ""})),
 			wantPhase: v1alpha1.RunFailed, wantReason: invalid, wantMessage: `key "one" of ConfigMap "tasks" is empty`,
 		},
 		"a key that is too large": {
-			given: []func(*v1alpha1.AgentRun){from}, objects: append(compiled(), configMap("tasks", map[string]string{"one": strings.Repeat("x", contract.MaxInput+1)})),
+			given: []func(*v1alpha1.AgentRun){from}, objects: append(compiled(), configMap(map[string]string{"one": strings.Repeat("x", contract.MaxInput+1)})),
 			wantPhase: v1alpha1.RunFailed, wantReason: invalid, wantMessage: "spec.input.from has 1048577 bytes, 1048576 are allowed",
 		},
 		"a text that is too large": {
@@ -740,8 +740,8 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-func configMap(name string, data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+func configMap(data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tasks"}, Data: data}
 }
 
 // terminate lets the namespace go, as far as it does while something is left in it.

@@ -151,7 +151,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return w.write(func() error {
 					err := c.SubResource(sub).Patch(ctx, o, p, opts...)
 					if err == nil {
-						w.statuses = append(w.statuses, w.run().Status)
+						w.statuses = append(w.statuses, w.run().Status) //nolint:contextcheck // the world has the context of its test
 					}
 					return err
 				})

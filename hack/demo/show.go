@@ -53,7 +53,7 @@ func show(ctx context.Context, s *screen, keep bool) error {
 	case err == nil:
 		return errors.Join(d.stop(last), d.remove())
 	default:
-		return fmt.Errorf("%w\nlogs: %s\nRemove %s when you have read them.", errors.Join(err, d.stop(last), d.keepLogs()), d.logs(), d.dir) //nolint:revive,staticcheck // it is shown as it is
+		return fmt.Errorf("%w\nlogs: %s\nRemove %s when you have read them.", errors.Join(err, d.stop(last), d.keepLogs()), d.logs(), d.dir) //nolint:staticcheck // it is shown as it is
 	}
 }
 

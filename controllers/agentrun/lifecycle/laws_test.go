@@ -189,8 +189,12 @@ func everyObserved() iter.Seq[Observed] {
 		ends      = []*End{nil, &end}
 		nows      = []time.Time{noon, noon.Add(StopWithin), noon.Add(StartWithin)}
 		sightings = []Sighting{
-			{}, {State: Pending}, {State: Working}, {State: Stopping},
-			{State: Ended, End: AttemptEnd{Class: Crashed}}, {State: Ended, End: AttemptEnd{Class: Yielded}},
+			{},
+			{State: Pending},
+			{State: Working},
+			{State: Stopping},
+			{State: Ended, End: AttemptEnd{Class: Crashed}},
+			{State: Ended, End: AttemptEnd{Class: Yielded}},
 			{State: Ended, End: AttemptEnd{Class: Faulted, Code: contract.FaultDeferred}, Pause: time.Minute},
 		}
 	)

@@ -100,11 +100,18 @@ func fill(a *v1alpha1.CompiledAgent) {
 		field *int32
 		value int32
 	}{
-		{&a.Limits.Segments, Segments}, {&a.Limits.Turns, Turns}, {&a.Limits.ActiveSeconds, ActiveSeconds},
-		{&a.Segment.SoftSeconds, SoftSeconds}, {&a.Segment.HardSeconds, HardSeconds},
-		{&a.Retry.MaxAttempts, MaxAttempts}, {&a.Retry.BaseSeconds, BaseSeconds}, {&a.Retry.CapSeconds, CapSeconds},
+		{&a.Limits.Segments, Segments},
+		{&a.Limits.Turns, Turns},
+		{&a.Limits.ActiveSeconds, ActiveSeconds},
+		{&a.Segment.SoftSeconds, SoftSeconds},
+		{&a.Segment.HardSeconds, HardSeconds},
+		{&a.Retry.MaxAttempts, MaxAttempts},
+		{&a.Retry.BaseSeconds, BaseSeconds},
+		{&a.Retry.CapSeconds, CapSeconds},
 		{&a.Retry.MaxRetryAfterSeconds, MaxRetryAfterSeconds},
-		{&t.FirstTokenSeconds, FirstTokenSeconds}, {&t.IdleSeconds, IdleSeconds}, {&t.TotalSeconds, TotalSeconds},
+		{&t.FirstTokenSeconds, FirstTokenSeconds},
+		{&t.IdleSeconds, IdleSeconds},
+		{&t.TotalSeconds, TotalSeconds},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
