@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,16 +104,22 @@ func TestALoginReadsNothingOfAnotherNamespace(t *testing.T) {
 // login connects with the namespace's own login.
 func (s *story) login() *pgx.Conn {
 	s.Helper()
-	var secret corev1.Secret
-	if err := api.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: contract.PostgresSecret}, &secret); err != nil {
-		s.Fatal(err)
-	}
-	conn, err := pgx.Connect(s.Context(), string(secret.Data[contract.PostgresKey]))
+	conn, err := pgx.Connect(s.Context(), s.dsn())
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
+}
+
+// dsn is the namespace's own, from its Secret.
+func (s *story) dsn() string {
+	s.Helper()
+	var secret corev1.Secret
+	if err := api.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: contract.PostgresSecret}, &secret); err != nil {
+		s.Fatal(err)
+	}
+	return string(secret.Data[contract.PostgresKey])
 }
 
 // superuser connects to the manager's database as whoever may see everything.
@@ -186,4 +194,30 @@ func managerWrites(t *testing.T, namespace, run string) []string {
 		}
 	}
 	return writes
+}
+
+// TestASegmentRunsByHand starts the program as a person would: with a DSN and a run's UID.
+func TestASegmentRunsByHand(t *testing.T) {
+	t.Parallel()
+	s := tell(t, gated("go", answer("by hand"))).setUp()
+	r := s.start("manual")
+	s.requests(1)
+	byHand := func(args ...string) (string, int) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(shared.Repo, "bin", "segment"), args...)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if out, code := byHand("--run", string(r.UID)); code != contract.ExitUsage || !strings.Contains(out, "--dsn") {
+		t.Errorf("without a DSN: exit code %d: %s", code, out)
+	}
+	s.model.Open("go")
+	s.want(s.finished("manual"), v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
+	if out, code := byHand("--run", string(r.UID), "--dsn", s.dsn()); code != contract.ExitDone || !strings.Contains(out, "nothing to do") {
+		t.Errorf("on a run that has ended: exit code %d: %s", code, out)
+	}
+	s.wantRequests(1)
 }
