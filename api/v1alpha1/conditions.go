@@ -108,9 +108,9 @@ const (
 	// ReasonIncompatibleSession surfaces when the stored run was written by a version this one cannot read.
 	// Install the version that wrote it, or start another run.
 	ReasonIncompatibleSession = "IncompatibleSession"
-	// ReasonNoProgress surfaces when segments keep ending without adding to the session.
-	// Raise segment.hardSeconds or shorten the model's answers.
-	ReasonNoProgress = "NoProgress"
+	// ReasonLedgerRolledBack surfaces when the run was admitted and Postgres no longer knows it, because it was restored from a
+	// backup or replaced. Nothing is done twice; start another run if the task still stands.
+	ReasonLedgerRolledBack = "LedgerRolledBack"
 )
 
 // Labels on Jobs and Pods. Selectors use UIDs, never names: a name may be longer than a label's value.

@@ -24,5 +24,5 @@ var remedies = map[string]string{
 	v1alpha1.ReasonUnknownTool:         "Mention no tools in the instructions that the agent does not have.",
 	v1alpha1.ReasonEgressRefused:       "List the range in the ModelEndpoint if runs may dial it.",
 	v1alpha1.ReasonIncompatibleSession: "Install the version that wrote it, or start another run.",
-	v1alpha1.ReasonNoProgress:          "Raise segment.hardSeconds or shorten the model's answers.",
+	v1alpha1.ReasonLedgerRolledBack:    "Nothing is done twice; start another run if the task still stands.",
 }

@@ -45,13 +45,13 @@ type found struct {
 func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f found) (*observation, error) {
 	o := &observation{namespace: &corev1.Namespace{}, unfit: f.unfit, Observed: lifecycle.Observed{
 		Now:          time.Now(),
-		Created:      run.CreationTimestamp.Time,
 		CancelWanted: run.Spec.DesiredState == v1alpha1.DesiredCancelled,
 		Deleting:     !run.DeletionTimestamp.IsZero(),
 		Held:         controllerutil.ContainsFinalizer(run, v1alpha1.Finalizer),
 		TTL:          time.Duration(run.Spec.TTLSecondsAfterFinished) * time.Second,
 		Recorded:     recorded(run),
 	}}
+	o.Queued = queuedAt(run, o.Now)
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: run.Namespace}, o.namespace); err != nil {
 		return nil, fmt.Errorf("namespace %s: %w", run.Namespace, err)
 	}
@@ -76,6 +76,10 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 	if o.Recorded != nil || o.CancelWanted || o.Deleting {
 		return o, nil
 	}
+	if !run.Status.StartedAt.IsZero() { // it was admitted, and the ledger has forgotten: whatever it has done must not be done again
+		o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLedgerRolledBack, Message: "the run was admitted and Postgres no longer knows it: it was restored from a backup, or is another one", At: o.Now}
+		return o, nil
+	}
 	if f.duplicate != nil {
 		o.duplicate = *f.duplicate
 		o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonDuplicate, Message: fmt.Sprintf("run %s holds the same spec.idempotencyKey", f.duplicate.Name), At: o.Now}
@@ -86,6 +90,14 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 		return o, nil
 	}
 	return o, r.prepare(ctx, run, o)
+}
+
+// queuedAt is since when the status says that the run waits, or now.
+func queuedAt(run *v1alpha1.AgentRun, now time.Time) time.Time {
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionUnknown {
+		return c.LastTransitionTime.Time
+	}
+	return now
 }
 
 // recorded is the end that the status shows.

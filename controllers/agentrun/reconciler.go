@@ -11,7 +11,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
@@ -45,7 +44,7 @@ type Reconciler struct {
 	SegmentDSN   string
 }
 
-// rounds bounds how often one reconcile decides. A run needs three at most; more would be two decisions undoing each other.
+// rounds bounds how often one reconcile decides. A deletion whose pod has just ended needs five; more than these would be two decisions undoing each other.
 const rounds = 10
 
 // Reconcile observes, decides, acts, records.
@@ -75,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctr
 		}
 		return wake(seen.Now, d.Wake), nil
 	}
-	return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("run %s/%s: no decision held after %d rounds", run.Namespace, run.Name, rounds))
+	return ctrl.Result{}, fmt.Errorf("run %s/%s: no decision held after %d rounds", run.Namespace, run.Name, rounds)
 }
 
 // wake turns an instant of the ledger's clock into a pause, at least 50 ms long so that a rounding never spins.

@@ -117,7 +117,9 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 		return func(r *v1alpha1.AgentRun) { r.Spec.DefinitionRef.Revision = revision }
 	}
 	old := func(r *v1alpha1.AgentRun) {
-		r.CreationTimestamp = metav1.NewTime(time.Now().Add(-lifecycle.ReadyWithin - time.Second))
+		since := metav1.NewTime(time.Now().Add(-lifecycle.ReadyWithin - time.Second))
+		r.CreationTimestamp = since
+		r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDefinitionNotReady, LastTransitionTime: since}}
 	}
 	const notReady, invalid = v1alpha1.ReasonDefinitionNotReady, v1alpha1.ReasonInputInvalid
 	tests := map[string]struct {
@@ -155,6 +157,16 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 				Spec:       v1alpha1.DefinitionRevisionSpec{DefinitionRef: v1alpha1.DefinitionReference{Kind: v1alpha1.AgentDefinitionKind, Name: "other"}},
 			}),
 			wantPhase: v1alpha1.RunFailed, wantReason: invalid, wantMessage: `"other-1" is a revision of AgentDefinition "other", not of "triage"`,
+		},
+		"a definition that came late because nobody looked": {
+			given: []func(*v1alpha1.AgentRun){func(r *v1alpha1.AgentRun) {
+				r.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+			}},
+			wantPhase: v1alpha1.RunQueued, wantReason: notReady, wantMessage: `there is no AgentDefinition "triage"`,
+		},
+		"a run that the ledger has forgotten": {
+			given: []func(*v1alpha1.AgentRun){func(r *v1alpha1.AgentRun) { r.Status.StartedAt = metav1.Now() }}, objects: compiled(),
+			wantPhase: v1alpha1.RunFailed, wantReason: v1alpha1.ReasonLedgerRolledBack, wantMessage: `Postgres no longer knows it`,
 		},
 		"a definition that never came": {
 			given:     []func(*v1alpha1.AgentRun){old},
@@ -660,7 +672,7 @@ func TestDecisionsThatUndoEachOtherAreABug(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(compiled(), theRun())...)
 	w.Ledger = forgetful{struck{w.ledger, w}}
-	if _, err := w.Reconcile(t.Context(), w.run()); !errors.Is(err, reconcile.TerminalError(nil)) {
+	if _, err := w.Reconcile(t.Context(), w.run()); err == nil || !strings.Contains(err.Error(), "no decision held after 10 rounds") {
 		t.Errorf("got error %v", err)
 	}
 }

@@ -2,10 +2,12 @@ package agentrun
 
 import (
 	"context"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
 // byQueuedDefinition indexes the runs that are not admitted by the definition they wait for.
@@ -46,7 +49,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
 		Watches(&v1alpha1.AgentDefinition{}, handler.EnqueueRequestsFromMapFunc(r.queued)).
 		Watches(&v1alpha1.DefinitionRevision{}, handler.EnqueueRequestsFromMapFunc(r.queued)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			// Per run, and no longer than a lease: after an outage of Postgres or of the API nobody waits for minutes.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, contract.LeaseTTL),
+		}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
@@ -58,7 +65,7 @@ func (deletion) Update(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
 }
 
-// runOfPod is the run whose Job a pod belongs to. The Job's name is not the run's; the label names it.
+// runOfPod is the run whose Job a pod belongs to. The Job's name is not the run's; an annotation names it.
 func runOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	name := pod.GetAnnotations()[job.AnnotationRun]
 	if name == "" {

@@ -1,6 +1,10 @@
 package contract
 
-import "github.com/ekiden-dev/ekiden/api/v1alpha1"
+import (
+	"time"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+)
 
 // Terms are what the manager needs of a snapshot each time it looks at a run. They are stored
 // beside it so that a look does not read the whole snapshot.
@@ -13,6 +17,12 @@ type Terms struct {
 	// Credential is the key to mount. Zero means none.
 	Credential v1alpha1.KeyReference `json:"credential"`
 	Revision   string                `json:"revision"`
+}
+
+// PodTime is the last bound on a pod: the wait for an earlier claim to lapse, its first act or its hard timer, whichever
+// is longer, and the saving. Whatever keeps to its own timers never meets it.
+func (t Terms) PodTime() time.Duration {
+	return time.Duration(max(t.Segment.HardSeconds, t.ActSeconds))*time.Second + 2*LeaseTTL + SaveTime + time.Minute
 }
 
 // Terms are s's terms.

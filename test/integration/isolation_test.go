@@ -89,6 +89,9 @@ func TestALoginReadsNothingOfAnotherNamespace(t *testing.T) {
 	mine.finished("r")
 	other := theirs.finished("r")
 	conn := mine.login()
+	if _, err := conn.Exec(t.Context(), "CREATE TEMPORARY TABLE x ()"); err == nil {
+		t.Error("a login may make temporary objects, which come before everybody's")
+	}
 	for _, table := range []string{"runs", "snapshots", "claims", "transcript", "usage", "outcomes"} {
 		var all, foreign int
 		row := conn.QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE run_uid = $1) FROM ekiden."+table, string(other.UID))

@@ -70,7 +70,7 @@ func pod(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image
 		AutomountServiceAccountToken:  new(bool),
 		EnableServiceLinks:            new(bool),
 		TerminationGracePeriodSeconds: ptr(int64(contract.StopGrace.Seconds())),
-		ActiveDeadlineSeconds:         ptr(deadline(t)),
+		ActiveDeadlineSeconds:         ptr(int64(t.PodTime().Seconds())),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   ptr(true),
 			RunAsUser:      ptr[int64](65532),
@@ -102,12 +102,6 @@ func pod(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image
 			},
 		}},
 	}
-}
-
-// deadline is the last bound on a pod: the wait for an earlier claim to lapse, its first act or its hard timer,
-// whichever is longer, and the saving. Whatever keeps to its own timers never meets it.
-func deadline(t contract.Terms) int64 {
-	return int64(max(t.Segment.HardSeconds, t.ActSeconds)) + int64((2*contract.LeaseTTL + contract.SaveTime).Seconds()) + 60
 }
 
 func secretVolume(name, secret, key, path string, optional bool) corev1.Volume {

@@ -69,12 +69,12 @@ func (o Observed) queue() Decision {
 		return report(End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "cancelled before it was admitted", At: o.Now})
 	case o.Refused != nil:
 		return report(*o.Refused)
-	case o.Waiting != nil && !o.Now.Before(o.Created.Add(ReadyWithin)):
+	case o.Waiting != nil && !o.Now.Before(o.Queued.Add(ReadyWithin)):
 		return report(End{Phase: v1alpha1.RunFailed, Code: o.Waiting.Reason, Message: fmt.Sprintf("gave up after %.0f seconds: %s", ReadyWithin.Seconds(), o.Waiting.Message), At: o.Now})
 	case o.Waiting != nil:
 		return Decision{
 			Report: Report{Phase: v1alpha1.RunQueued, Reason: o.Waiting.Reason, Message: o.Waiting.Message},
-			Wake:   earlier(o.Created.Add(ReadyWithin), o.Now.Add(askEvery)),
+			Wake:   earlier(o.Queued.Add(ReadyWithin), o.Now.Add(askEvery)),
 		}
 	case !o.Held:
 		return Decision{Do: []Effect{Hold{}, Admit{}}, Again: true}
@@ -156,16 +156,20 @@ func (o Observed) watch() Decision {
 		}
 		return d
 	case a.Lapsed:
-		return Decision{Do: []Effect{
-			Stop{live.AttemptKey},
-			Close{live.AttemptKey, AttemptEnd{Class: Lost, Message: "its process has been silent for longer than its lease"}},
-		}, Again: true}
+		return giveUp(live.AttemptKey, "its process has been silent for longer than its lease")
+	case !o.Now.Before(startBy.Add(a.Terms.PodTime() + contract.StopGrace)): // on a node that is lost a pod seems to run for ever
+		return giveUp(live.AttemptKey, "its pod has outlived its deadline")
 	default:
 		return Decision{
 			Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunning, Message: fmt.Sprintf("segment %d is at work", live.Segment)},
 			Wake:   o.Now.Add(lookEvery),
 		}
 	}
+}
+
+// giveUp ends an attempt that nobody will see end, so that its segment is taken up by another.
+func giveUp(k AttemptKey, message string) Decision {
+	return Decision{Do: []Effect{Stop{k}, Close{k, AttemptEnd{Class: Lost, Message: message}}}, Again: true}
 }
 
 // seenEnd is how the live attempt was seen to end. A process that ends well without an outcome while the run is

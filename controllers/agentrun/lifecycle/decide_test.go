@@ -56,23 +56,23 @@ func TestDecide(t *testing.T) {
 		want  Decision
 	}{
 		"a run that may be admitted is held and frozen": {
-			given: Observed{Now: noon, Created: noon},
+			given: Observed{Now: noon, Queued: noon},
 			want:  Decision{Do: []Effect{Hold{}, Admit{}}, Again: true},
 		},
 		"a run that is held already is only frozen": {
-			given: Observed{Now: noon, Created: noon, Held: true},
+			given: Observed{Now: noon, Queued: noon, Held: true},
 			want:  Decision{Do: []Effect{Admit{}}, Again: true},
 		},
 		"a run without its definition is queued until it gives up": {
-			given: Observed{Now: noon, Created: noon, Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
+			given: Observed{Now: noon, Queued: noon, Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
 			want:  Decision{Report: Report{Phase: v1alpha1.RunQueued, Reason: v1alpha1.ReasonDefinitionNotReady, Message: "no such definition"}, Wake: noon.Add(askEvery)},
 		},
 		"a run whose definition never came fails": {
-			given: Observed{Now: noon, Created: noon.Add(-ReadyWithin), Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
+			given: Observed{Now: noon, Queued: noon.Add(-ReadyWithin), Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
 			want:  Decision{Report: Report{Phase: v1alpha1.RunFailed, Reason: v1alpha1.ReasonDefinitionNotReady, Message: "gave up after 120 seconds: no such definition", Ended: true, At: noon}},
 		},
 		"a run that is cancelled in the queue ends without starting anything": {
-			given: Observed{Now: noon, Created: noon, CancelWanted: true, Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
+			given: Observed{Now: noon, Queued: noon, CancelWanted: true, Waiting: &Cause{v1alpha1.ReasonDefinitionNotReady, "no such definition"}},
 			want:  Decision{Report: Report{Phase: v1alpha1.RunCancelled, Reason: v1alpha1.ReasonCancelled, Message: "cancelled before it was admitted", Ended: true, At: noon}},
 		},
 		"an admitted run starts its first segment": {
@@ -116,6 +116,12 @@ func TestDecide(t *testing.T) {
 			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), func(a *Admission) { a.Lapsed = true }), Sighting: Sighting{State: Working}},
 			want: Decision{Do: []Effect{
 				Stop{first}, Close{first, AttemptEnd{Class: Lost, Message: "its process has been silent for longer than its lease"}},
+			}, Again: true},
+		},
+		"a pod that has outlived its deadline is on a node that is lost": {
+			given: Observed{Now: noon.Add(-time.Minute).Add(StartWithin + terms.PodTime() + contract.StopGrace), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Stopping}},
+			want: Decision{Do: []Effect{
+				Stop{first}, Close{first, AttemptEnd{Class: Lost, Message: "its pod has outlived its deadline"}},
 			}, Again: true},
 		},
 		"a completed outcome succeeds though its pod still runs": {

@@ -122,7 +122,7 @@ func TestEveryRunEnds(t *testing.T) {
 			t.Parallel()
 			now, a, finished := noon, admitted(), 0
 			for range 1000 {
-				d := Decide(Observed{Now: now, Held: true, Created: noon, Admission: a, Sighting: sighted(a, fate)})
+				d := Decide(Observed{Now: now, Held: true, Queued: noon, Admission: a, Sighting: sighted(a, fate)})
 				if d.Report.Ended {
 					if finished != 1 {
 						t.Fatalf("ended %d times in the ledger", finished)
@@ -205,7 +205,7 @@ func everyObserved() iter.Seq[Observed] {
 					for _, going := range bools {
 						for _, held := range bools {
 							for _, recorded := range ends {
-								base := Observed{Now: now, Created: noon, CancelWanted: cancel, Deleting: deleting, NamespaceGoing: going, Held: held, Recorded: recorded, TTL: time.Hour}
+								base := Observed{Now: now, Queued: noon, CancelWanted: cancel, Deleting: deleting, NamespaceGoing: going, Held: held, Recorded: recorded, TTL: time.Hour}
 								for _, w := range []*Cause{nil, {v1alpha1.ReasonDefinitionNotReady, "no"}} {
 									for _, r := range ends {
 										o := base

@@ -16,8 +16,9 @@ type Observed struct {
 	// Now is the ledger's time once the run is admitted, the manager's before.
 	Now time.Time
 
-	// Created, CancelWanted, Deleting, Held and TTL are read from the run object. Held says that it has our finalizer.
-	Created      time.Time
+	// Queued is when the run was first seen to wait. Time in which no manager looked does not count.
+	Queued time.Time
+	// CancelWanted, Deleting, Held and TTL are read from the run object. Held says that it has our finalizer.
 	CancelWanted bool
 	Deleting     bool
 	Held         bool

@@ -121,14 +121,16 @@ func (l *Ledger) BeginAttempt(_ context.Context, uid types.UID, k ledger.Attempt
 	})
 }
 
-// StoreJob keeps the first UID.
+// StoreJob keeps the first UID, and counts the attempt from then on.
 func (l *Ledger) StoreJob(_ context.Context, uid types.UID, k ledger.AttemptKey, job types.UID) error {
 	return l.about(uid, func(r *run) error {
 		a := r.attempt(k)
 		if a == nil {
 			return ledger.ErrUnknown
 		}
-		a.Job = cmp.Or(a.Job, job)
+		if a.Job == "" {
+			a.Job, a.BegunAt = job, l.now()
+		}
 		return nil
 	})
 }

@@ -190,6 +190,8 @@ func (s suite) attemptsOnce() {
 	for _, j := range []types.UID{job, job, types.UID(uuid.NewString())} {
 		s.ok(s.StoreJob(s.Context(), run, k, j))
 	}
+	s.same(s.look(run).Attempts[0].BegunAt.After(begun), true) // a pod has its time to start from its Job on
+	begun = s.look(run).Attempts[0].BegunAt
 	end := ledger.AttemptEnd{
 		Class: lifecycle.Faulted, Code: contract.FaultDeferred, Message: "later\x00", NotBefore: time.Now().Add(time.Hour).Truncate(time.Microsecond),
 	}

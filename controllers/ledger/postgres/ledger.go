@@ -74,9 +74,15 @@ func (l *Ledger) Close() { l.pool.Close() }
 // Ping asks whether Postgres answers. Errors: ledger.ErrUnavailable.
 func (l *Ledger) Ping(ctx context.Context) error { return interpret(ctx, l.pool.Ping(ctx)) }
 
+// answerWithin bounds the wait for an answer: a server whose host is gone sends none, not even a refusal. It is longer
+// than every timeout that the server keeps itself.
+const answerWithin = 30 * time.Second
+
 // send carries out b as one transaction in one round trip.
 func (l *Ledger) send(ctx context.Context, b *pgx.Batch) error {
-	err := l.pool.SendBatch(ctx, b).Close()
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	err := l.pool.SendBatch(within, b).Close()
 	shed(l.pool, err)
 	return interpret(ctx, err)
 }
@@ -218,11 +224,12 @@ SELECT EXISTS (SELECT FROM r)`, run, k.Segment, k.Attempt)
 	})
 }
 
-// StoreJob writes down the UID of the attempt's Job. The first one counts.
+// StoreJob writes down the UID of the attempt's Job. The first one counts, and from then on the pod has its time to start:
+// a quota may have kept the Job from being created for long.
 func (l *Ledger) StoreJob(ctx context.Context, run types.UID, k ledger.AttemptKey, job types.UID) error {
 	return l.about(ctx, run, fmt.Sprintf("storing the Job of attempt %d of segment %d", k.Attempt, k.Segment), false, func(b *pgx.Batch) *pgx.QueuedQuery {
 		return b.Queue(`
-WITH u AS (UPDATE ekiden.attempts SET job_uid = $4::uuid WHERE run_uid = $1 AND segment = $2::int AND attempt = $3::int AND job_uid IS NULL)
+WITH u AS (UPDATE ekiden.attempts SET job_uid = $4::uuid, begun_at = now() WHERE run_uid = $1 AND segment = $2::int AND attempt = $3::int AND job_uid IS NULL)
 SELECT EXISTS (SELECT FROM ekiden.attempts WHERE run_uid = $1 AND segment = $2::int AND attempt = $3::int)`, run, k.Segment, k.Attempt, job)
 	})
 }

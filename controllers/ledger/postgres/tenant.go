@@ -211,8 +211,10 @@ func perhaps(ctx context.Context, tx pgx.Tx, sql string, args ...any) error {
 }
 
 func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, l.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, impatient); err != nil {
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	err := pgx.BeginTxFunc(within, l.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(within, impatient); err != nil {
 			return err
 		}
 		return f(tx)

@@ -212,6 +212,28 @@ func TestATenantStaysWithinItsNamespace(t *testing.T) {
 	same(t, rows, 0)
 }
 
+// TestATenantBringsNoNamesOfItsOwn lets a login make temporary objects, which come before everybody's, and tries to be
+// somebody else by a type of its own.
+func TestATenantBringsNoNamesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.provision(t, w.namespace, "p")
+	w.exec(t, `GRANT TEMPORARY ON DATABASE `+w.Name+` TO `+n.Login())
+	conn := connect(t, w.DSN(n.Login(), "p"))
+	victim := uuid.NewString()
+	_, err := conn.PgConn().Exec(t.Context(), `
+CREATE TEMPORARY TABLE makes_the_schema ();
+CREATE TYPE pg_temp.uuid AS ENUM ('x');
+CREATE FUNCTION pg_temp.f(text) RETURNS pg_temp.uuid LANGUAGE sql AS $$ SELECT 'x'::pg_temp.uuid $$;
+CREATE CAST (text AS pg_temp.uuid) WITH FUNCTION pg_temp.f(text);
+CREATE FUNCTION pg_temp.g(pg_temp.uuid) RETURNS pg_catalog.uuid LANGUAGE sql AS $$ SELECT '`+victim+`'::pg_catalog.uuid $$;
+CREATE CAST (pg_temp.uuid AS pg_catalog.uuid) WITH FUNCTION pg_temp.g(pg_temp.uuid) AS IMPLICIT`).ReadAll()
+	ok(t, err)
+	var is string
+	ok(t, conn.QueryRow(t.Context(), `SELECT ekiden.tenant()::text`).Scan(&is))
+	same(t, is, string(w.namespace))
+}
+
 func expand(s string, with map[string]string) string {
 	for k, v := range with {
 		s = strings.ReplaceAll(s, k, v)

@@ -189,9 +189,15 @@ func (s *Store) load(ctx context.Context, run types.UID, c *segment.Claim) error
 	return err
 }
 
+// answerWithin bounds the wait for an answer: a server whose host is gone sends none, not even a refusal. It is longer
+// than every timeout that the server keeps itself.
+const answerWithin = 20 * time.Second
+
 // send carries out b as one transaction in one round trip. No BEGIN is needed: the server takes everything up to the
 // batch's end as one transaction, each statement with a fresh view of what others have committed.
 func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	err := s.pool.SendBatch(ctx, b).Close()
 	shed(s.pool, err)
 	return err

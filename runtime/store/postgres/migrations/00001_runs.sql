@@ -26,12 +26,25 @@ EXCEPTION WHEN insufficient_privilege OR invalid_schema_name THEN
 END $$;
 -- +goose StatementEnd
 
+-- Tenants make no temporary objects either: those would come before everybody's in their own statements.
+-- +goose StatementBegin
+DO $$
+BEGIN
+  EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+EXCEPTION WHEN insufficient_privilege THEN
+  NULL; -- the database belongs to somebody else; the pinned search path below does not depend on this
+END $$;
+-- +goose StatementEnd
+
 -- Usually there already, made for the tables of the migrations themselves.
 CREATE SCHEMA IF NOT EXISTS ekiden;
 
 -- The namespace of the login that asks, or NULL for any other: ekiden_ and the 32 hex digits of its UID, then _a or _b
 -- where a namespace has two logins in turn.
-CREATE FUNCTION ekiden.tenant() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE AS
+--
+-- The search path is pinned: otherwise the names in it would be looked up where the caller says, and a login could bring
+-- a type or a function of its own that makes it somebody else.
+CREATE FUNCTION ekiden.tenant() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT CASE WHEN current_user ~ '^ekiden_[0-9a-f]{32}(_[ab])?$' THEN substr(current_user, 8, 32)::uuid END $$;
 
 -- manager
@@ -151,11 +164,12 @@ CREATE TABLE ekiden.usage (
   generation    bigint NOT NULL,
   namespace_uid uuid NOT NULL,
   at            timestamptz NOT NULL DEFAULT now(),
-  input         bigint NOT NULL CHECK (input >= 0),
-  cache_read    bigint NOT NULL CHECK (cache_read >= 0),
-  output        bigint NOT NULL CHECK (output >= 0),
+  input         bigint NOT NULL CHECK (input BETWEEN 0 AND 1000000000000),
+  cache_read    bigint NOT NULL CHECK (cache_read BETWEEN 0 AND 1000000000000),
+  output        bigint NOT NULL CHECK (output BETWEEN 0 AND 1000000000000),
   estimated     boolean NOT NULL,
-  cost_micros   bigint NOT NULL CHECK (cost_micros >= 0),
+  -- bounded so that no sum of rows that a login may insert overflows
+  cost_micros   bigint NOT NULL CHECK (cost_micros BETWEEN 0 AND 1000000000000),
   PRIMARY KEY (run_uid, lane, turn, try, generation),
   FOREIGN KEY (run_uid, lane, namespace_uid) REFERENCES ekiden.claims (run_uid, lane, namespace_uid)
 );
