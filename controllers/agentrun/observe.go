@@ -102,10 +102,11 @@ func queuedAt(run *v1alpha1.AgentRun, now time.Time) time.Time {
 
 // recorded is the end that the status shows.
 func recorded(run *v1alpha1.AgentRun) *lifecycle.End {
-	if !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFinished) {
-		return nil
-	}
 	e := lifecycle.End{Phase: run.Status.Phase, At: run.Status.FinishedAt.Time}
+	final := e.Phase == v1alpha1.RunSucceeded || e.Phase == v1alpha1.RunFailed || e.Phase == v1alpha1.RunCancelled
+	if !meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFinished) || !final || e.At.IsZero() {
+		return nil // half an end is none: somebody has written it by hand
+	}
 	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
 		e.Code, e.Message = c.Reason, c.Message
 	}

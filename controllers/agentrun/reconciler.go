@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,8 +48,19 @@ type Reconciler struct {
 // rounds bounds how often one reconcile decides. A deletion whose pod has just ended needs five; more than these would be two decisions undoing each other.
 const rounds = 10
 
+// soon is when to look again at what the cache does not show yet.
+const soon = 100 * time.Millisecond
+
 // Reconcile observes, decides, acts, records.
 func (r *Reconciler) Reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, run)
+	if apierrors.IsConflict(err) { // the cache lags behind a write, mostly one of our own
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctrl.Result, error) {
 	var known found
 	for range rounds {
 		seen, err := r.observe(ctx, run, known)

@@ -37,7 +37,9 @@ func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *obse
 	if err := r.Client.Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.tell(before, run, rep)
+	if !o.NamespaceGoing { // no event can be created there any more
+		r.tell(before, run, rep)
+	}
 	return nil
 }
 

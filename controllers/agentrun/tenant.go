@@ -3,8 +3,10 @@ package agentrun
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +18,7 @@ import (
 )
 
 // errForeignSecret says that somebody else has made the Secret that holds the namespace's login.
-var errForeignSecret = fmt.Errorf("key %s of Secret %s is not the DSN of this namespace's login: delete the Secret, and it is made anew", contract.PostgresKey, contract.PostgresSecret)
+var errForeignSecret = fmt.Errorf("key %s of Secret %s is not the DSN that this namespace's login should have: delete the Secret, and it is made anew", contract.PostgresKey, contract.PostgresSecret)
 
 // provision makes sure that the namespace has a login and a Secret that holds it. The Secret comes first: it is the
 // only place where the password is, so whatever it says is then given to the login.
@@ -41,7 +43,15 @@ func (r *Reconciler) provision(ctx context.Context, ns *corev1.Namespace) error 
 		return errForeignSecret
 	}
 	t.Password, _ = u.User.Password()
+	if want, err := r.dsn(t); err != nil || want != u.String() || !usable(t.Password) {
+		return errors.Join(err, errForeignSecret)
+	}
 	return r.Ledger.Provision(ctx, t)
+}
+
+// usable reports whether Postgres takes the password as it is.
+func usable(password string) bool {
+	return password != "" && !strings.ContainsFunc(password, func(c rune) bool { return c < 0x21 || c > 0x7e })
 }
 
 func (r *Reconciler) makeSecret(ctx context.Context, t ledger.Tenant) error {

@@ -5,6 +5,7 @@ package definition
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,6 +37,18 @@ type Reconciler struct {
 
 // Reconcile gathers, compiles, publishes, records, and prunes what the record made superfluous.
 func (r *Reconciler) Reconcile(ctx context.Context, def *v1alpha1.AgentDefinition) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, def)
+	switch {
+	case apierrors.IsConflict(err): // the cache lags behind a write, mostly one of our own
+		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // and soon there is nothing to reconcile
+		return ctrl.Result{}, nil
+	default:
+		return result, err
+	}
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, def *v1alpha1.AgentDefinition) (ctrl.Result, error) {
 	if !def.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}

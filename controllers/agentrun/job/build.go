@@ -70,7 +70,7 @@ func pod(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image
 		AutomountServiceAccountToken:  new(bool),
 		EnableServiceLinks:            new(bool),
 		TerminationGracePeriodSeconds: ptr(int64(contract.StopGrace.Seconds())),
-		ActiveDeadlineSeconds:         ptr(int64(t.PodTime().Seconds())),
+		ActiveDeadlineSeconds:         ptr(int64((lifecycle.StartWithin + t.PodTime()).Seconds())),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   ptr(true),
 			RunAsUser:      ptr[int64](65532),

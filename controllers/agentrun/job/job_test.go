@@ -90,7 +90,7 @@ func TestBuild(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"ekiden.dev/run": "run.of.jane"}},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-					TerminationGracePeriodSeconds: ptr[int64](30), ActiveDeadlineSeconds: ptr[int64](600 + 70 + 60),
+					TerminationGracePeriodSeconds: ptr[int64](30), ActiveDeadlineSeconds: ptr[int64](300 + 600 + 70 + 60),
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot: &yes, RunAsUser: ptr[int64](65532), RunAsGroup: ptr[int64](65532), FSGroup: ptr[int64](65532),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -129,7 +129,7 @@ func TestBuild(t *testing.T) {
 			want: func(j *batchv1.Job) {
 				p := &j.Spec.Template.Spec
 				p.Volumes, p.Containers[0].VolumeMounts, p.Containers[0].Args = p.Volumes[:1], p.Containers[0].VolumeMounts[:1], p.Containers[0].Args[:5]
-				p.ActiveDeadlineSeconds = ptr[int64](3600 + 70 + 60)
+				p.ActiveDeadlineSeconds = ptr[int64](300 + 3600 + 70 + 60)
 			},
 		},
 	}
@@ -239,11 +239,15 @@ func TestRead(t *testing.T) {
 			}),
 		},
 
-		"it left with 0":                           {job: job, pods: leftWith(0, "Completed", ""), want: end(lifecycle.Yielded, "exit code 0")},
-		"it left with 0 in a pod that was to go":   {job: gone, pods: with(leftWith(0, "Completed", ""), target), want: end(lifecycle.Yielded, "exit code 0")},
-		"it crashed":                               {job: job, pods: leftWith(2, "Error", ""), want: end(lifecycle.Crashed, "exit code 2")},
-		"it was killed for its memory":             {job: job, pods: leftWith(137, "OOMKilled", ""), want: end(lifecycle.Crashed, "exit code 137, OOMKilled")},
-		"it was killed":                            {job: job, pods: leftWith(137, "Error", ""), want: end(lifecycle.Crashed, "exit code 137")},
+		"it left with 0":                         {job: job, pods: leftWith(0, "Completed", ""), want: end(lifecycle.Yielded, "exit code 0")},
+		"it left with 0 in a pod that was to go": {job: gone, pods: with(leftWith(0, "Completed", ""), target), want: end(lifecycle.Yielded, "exit code 0")},
+		"it crashed":                             {job: job, pods: leftWith(2, "Error", ""), want: end(lifecycle.Crashed, "exit code 2")},
+		"it was killed for its memory":           {job: job, pods: leftWith(137, "OOMKilled", ""), want: end(lifecycle.Crashed, "exit code 137, OOMKilled")},
+		"it was killed":                          {job: job, pods: leftWith(137, "Error", ""), want: end(lifecycle.Crashed, "exit code 137")},
+		"its pod met its deadline before it had started": {
+			job: job, pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}}},
+			want: lifecycle.Sighting{State: lifecycle.Ended, End: lifecycle.AttemptEnd{Class: lifecycle.Crashed, Message: "its pod met its deadline before it had started"}},
+		},
 		"it was killed by the deadline of its pod": {job: job, pods: with(leftWith(137, "Error", ""), failed("DeadlineExceeded", "too long")), want: end(lifecycle.Crashed, "exit code 137, DeadlineExceeded")},
 		"its last words are long":                  {job: job, pods: leftWith(1, "", strings.Repeat("é", 1000)), want: end(lifecycle.Crashed, "exit code 1, "+strings.Repeat("é", 505))},
 		"it left with a fault": {

@@ -82,6 +82,9 @@ func terminated(p corev1.Pod) *corev1.ContainerStateTerminated {
 // endOf tells how a pod's attempt ended, and how long the next one should wait.
 func endOf(p corev1.Pod) (e lifecycle.AttemptEnd, pause time.Duration) {
 	t := terminated(p)
+	if t == nil && p.Status.Reason == "DeadlineExceeded" { // not a disruption: it would only be repeated
+		return lifecycle.AttemptEnd{Class: lifecycle.Crashed, Message: "its pod met its deadline before it had started"}, 0
+	}
 	if t == nil { // the pod was failed without its container being seen to end: a node that is lost, an eviction before the start
 		return lifecycle.AttemptEnd{Class: lifecycle.Disrupted, Message: podMessage(p)}, 0
 	}
