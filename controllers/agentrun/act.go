@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,14 +70,10 @@ func (r *Reconciler) patch(ctx context.Context, run *v1alpha1.AgentRun, change f
 
 // admit makes sure that the namespace has its login, and freezes the run.
 func (r *Reconciler) admit(ctx context.Context, o *observation) (found, error) {
-	err := r.provision(ctx, o.namespace)
-	if errors.Is(err, errForeignSecret) {
-		return found{taken: err.Error()}, nil
+	if taken, err := r.provisioned(ctx, o.namespace); err != nil || taken != (found{}) {
+		return taken, err
 	}
-	if err != nil {
-		return found{}, err
-	}
-	err = r.Ledger.Admit(ctx, o.admission)
+	err := r.Ledger.Admit(ctx, o.admission)
 	var dup *ledger.DuplicateError
 	if errors.As(err, &dup) {
 		return found{duplicate: &dup.Of}, nil
@@ -84,9 +81,22 @@ func (r *Reconciler) admit(ctx context.Context, o *observation) (found, error) {
 	return found{}, err
 }
 
+// provisioned provisions the namespace, or finds that its Secret is not ours.
+func (r *Reconciler) provisioned(ctx context.Context, ns *corev1.Namespace) (found, error) {
+	err := r.provision(ctx, ns)
+	if errors.Is(err, errForeignSecret) {
+		return found{taken: err.Error()}, nil
+	}
+	return found{}, err
+}
+
 // start begins an attempt: its row, its Job, the Job's UID, in this order. The row comes first so that no Job runs
 // unknown to the ledger; the UID comes last so that a Job which vanishes is told from one that was never created.
 func (r *Reconciler) start(ctx context.Context, run *v1alpha1.AgentRun, o *observation, k lifecycle.AttemptKey) (found, error) {
+	// Again, because somebody may have deleted the Secret since: the pod would wait for it without a word.
+	if taken, err := r.provisioned(ctx, o.namespace); err != nil || taken != (found{}) {
+		return taken, err
+	}
 	if err := r.Ledger.BeginAttempt(ctx, run.UID, k); err != nil {
 		return found{}, err
 	}

@@ -496,7 +496,7 @@ func TestACancelFindsAJobThatWasNotWrittenDown(t *testing.T) {
 				j.UID, j.OwnerReferences = "theirs", nil
 				w.ok(w.api.Create(t.Context(), j))
 			}
-			w.hit, w.lost = 6, true // finalizer, Secret, login, admission, attempt, Job
+			w.hit, w.lost = 7, true // finalizer, Secret, login, admission, login, attempt, Job
 			if _, err := w.Reconcile(t.Context(), w.run()); !errors.Is(err, errKilled) || len(w.jobs()) != 1 || w.ledger.Every(uid)[0].Job != "" {
 				t.Fatalf("not killed between the Job and its UID: %v, %d Jobs, attempts %+v", err, len(w.jobs()), w.ledger.Every(uid))
 			}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/given"
 	"github.com/ekiden-dev/ekiden/test/modelserver"
 )
@@ -214,6 +215,23 @@ func TestAZombieWritesNothing(t *testing.T) {
 	if after := s.get("zombie"); after.Status.Result.Text != "of the living" || after.ResourceVersion != got.ResourceVersion {
 		t.Errorf("a run that has ended changed: %+v", after.Status)
 	}
+}
+
+func TestASecretDeletedInARunIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := tell(t, slow(part("one ")), answer("two")).setUp(given.Slices())
+	s.start("robbed")
+	s.requests(1)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: contract.PostgresSecret, Namespace: s.namespace}}
+	if err := api.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	got := s.finished("robbed")
+	s.want(got, v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
+	if got.Status.Result.Text != "one two" {
+		t.Errorf("%q", got.Status.Result.Text)
+	}
+	s.wantRequests(2)
 }
 
 func TestADeletedNamespaceLeavesNoLogin(t *testing.T) {
