@@ -37,38 +37,38 @@ type Reconciler struct {
 
 // Reconcile gathers, compiles, publishes, records, and prunes what the record made superfluous.
 func (r *Reconciler) Reconcile(ctx context.Context, def *v1alpha1.AgentDefinition) (ctrl.Result, error) {
-	result, err := r.reconcile(ctx, def)
+	err := r.reconcile(ctx, def)
 	switch {
 	case apierrors.IsConflict(err): // the cache lags behind a write, mostly one of our own
 		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // and soon there is nothing to reconcile
 		return ctrl.Result{}, nil
 	default:
-		return result, err
+		return ctrl.Result{}, err
 	}
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, def *v1alpha1.AgentDefinition) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, def *v1alpha1.AgentDefinition) error {
 	if !def.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+		return nil
 	}
 	endpoint, err := r.endpoint(ctx, def)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("gathering: %w", err)
+		return fmt.Errorf("gathering: %w", err)
 	}
 	revision, problem := compile.Agent(def, endpoint)
 	if problem == nil {
 		if problem, err = r.publish(ctx, revision); err != nil {
-			return ctrl.Result{}, fmt.Errorf("publishing: %w", err)
+			return fmt.Errorf("publishing: %w", err)
 		}
 	}
 	if err := r.record(ctx, def, revision, problem); err != nil {
-		return ctrl.Result{}, fmt.Errorf("recording: %w", err)
+		return fmt.Errorf("recording: %w", err)
 	}
 	if err := r.prune(ctx, def); err != nil {
-		return ctrl.Result{}, fmt.Errorf("pruning revisions: %w", err)
+		return fmt.Errorf("pruning revisions: %w", err)
 	}
-	return ctrl.Result{}, nil
+	return nil
 }
 
 func (r *Reconciler) endpoint(ctx context.Context, def *v1alpha1.AgentDefinition) (*v1alpha1.ModelEndpoint, error) {

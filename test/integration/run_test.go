@@ -74,18 +74,7 @@ func TestATaskGetsItsAnswer(t *testing.T) {
 	if r.Spec.Principal.User != "admin" {
 		t.Errorf("principal %+v: not stamped with who created the run", r.Spec.Principal)
 	}
-	var events corev1.EventList
-	s.eventually("an event tells of the end", func() bool {
-		if err := api.List(s.Context(), &events, client.InNamespace(s.namespace)); err != nil {
-			return false
-		}
-		for _, e := range events.Items {
-			if e.InvolvedObject.Name == r.Name && e.Reason == v1alpha1.ReasonCompleted {
-				return true
-			}
-		}
-		return false
-	})
+	s.told(r.Name, v1alpha1.ReasonCompleted)
 }
 
 func TestThreeSegmentsMakeOneAnswer(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -155,6 +156,18 @@ func (s *story) wantRequests(n int) {
 	if got := s.model.Report().Total; got != n {
 		s.Errorf("the model saw %d requests, want %d", got, n)
 	}
+}
+
+// told waits for an event with the reason.
+func (s *story) told(name, reason string) {
+	s.Helper()
+	s.eventually("an event tells of "+reason, func() bool {
+		var events corev1.EventList
+		if err := api.List(s.Context(), &events, client.InNamespace(s.namespace)); err != nil {
+			return false
+		}
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.InvolvedObject.Name == name && e.Reason == reason })
+	})
 }
 
 func (s *story) jobs() []batchv1.Job {
