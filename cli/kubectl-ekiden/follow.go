@@ -65,10 +65,12 @@ func (c *cluster) look(ctx context.Context, run *v1alpha1.AgentRun) (*v1alpha1.A
 	}
 	defer w.Stop()
 	now, err := c.run(ctx, run.Name)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoRun): // it was there when the wait began
+		return nil, fmt.Errorf("run %s %w", run.Name, errGone)
+	case err != nil:
 		return nil, err
-	}
-	if now.UID != run.UID {
+	case now.UID != run.UID:
 		return nil, fmt.Errorf("run %s %w", run.Name, errGone)
 	}
 	for !finished(now) {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -107,6 +109,19 @@ func TestResultWaits(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestARunThatIsGoneBeforeTheFirstLook lets the run vanish between the watch and the read that follows it.
+func TestARunThatIsGoneBeforeTheFirstLook(t *testing.T) {
+	t.Parallel()
+	c := fakeCluster(t, interceptor.Funcs{Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+		w, err := c.Watch(ctx, list, options...)
+		return w, errors.Join(err, c.Delete(ctx, aRun("r")))
+	}}, aRun("r"))
+	got := run(t.Context(), c, nil, "result", "r", "--wait")
+	if want := (said{exitError, "", "error: run r was deleted before it finished\n"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,14 +54,17 @@ func standing(run *v1alpha1.AgentRun) string {
 	}
 }
 
-// run reads a run by its name.
+// errNoRun is returned for a name that no run has.
+var errNoRun = errors.New("there is no run")
+
+// run reads a run by its name. Errors: errNoRun.
 func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.AgentRun, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	run := &v1alpha1.AgentRun{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, run)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no run %q in namespace %s: kubectl get agentruns --namespace %s lists those there are", name, c.Namespace, c.Namespace)
+		return nil, fmt.Errorf("%w %q in namespace %s: kubectl get agentruns --namespace %s lists those there are", errNoRun, name, c.Namespace, c.Namespace)
 	}
 	return run, c.explain("reading run "+name, err)
 }
