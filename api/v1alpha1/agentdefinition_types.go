@@ -25,6 +25,17 @@ type AgentDefinitionSpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Instructions string `json:"instructions,omitempty"`
 
+	// tools are the tools the agent may use. Unset means none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Tools []ToolSelection `json:"tools,omitempty"`
+
+	// onToolFailure says what follows when a tool answers that it has failed. Unset means TellModel.
+	// +optional
+	OnToolFailure OnToolFailure `json:"onToolFailure,omitempty"`
+
 	// limits bound each run of the agent. Unset means the default of each limit.
 	// +optional
 	Limits Limits `json:"limits,omitempty,omitzero"`
@@ -43,6 +54,44 @@ type AgentDefinitionSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit int32 `json:"revisionHistoryLimit,omitempty"`
 }
+
+// ToolSelection takes some tools of one server.
+type ToolSelection struct {
+	// serverRef names the ToolServer.
+	// +required
+	ServerRef LocalReference `json:"serverRef,omitempty,omitzero"`
+
+	// names are the names of tools on the server.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	Names []string `json:"names,omitempty"`
+
+	// approval says that each call needs an approval whatever the policy allows. Unset means that the policy decides.
+	// +optional
+	Approval ToolApproval `json:"approval,omitempty"`
+}
+
+// ToolApproval says whether calls need an approval in any case.
+// +kubebuilder:validation:Enum=Required
+type ToolApproval string
+
+// ToolApprovalRequired means that each call needs an approval.
+const ToolApprovalRequired ToolApproval = "Required"
+
+// OnToolFailure says what follows when a tool answers that it has failed.
+// +kubebuilder:validation:Enum=TellModel;FailRun
+type OnToolFailure string
+
+const (
+	// ToolFailureTellModel gives the failure to the model as the result of its call.
+	ToolFailureTellModel OnToolFailure = "TellModel"
+	// ToolFailureFailRun ends the run, for tools that are the source of truth.
+	ToolFailureFailRun OnToolFailure = "FailRun"
+)
 
 // Sampling shapes each answer of the model.
 type Sampling struct {

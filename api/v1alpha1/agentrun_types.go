@@ -137,6 +137,8 @@ const (
 	RunQueued RunPhase = "Queued"
 	// RunRunning means that the run has been admitted and not ended.
 	RunRunning RunPhase = "Running"
+	// RunWaiting means that the run waits for people, without a pod and without using active time.
+	RunWaiting RunPhase = "Waiting"
 	// RunSucceeded means that the run ended with a result.
 	RunSucceeded RunPhase = "Succeeded"
 	// RunFailed means that the run ended with an error.
@@ -166,6 +168,14 @@ type AgentRunStatus struct {
 	// phase is the state in a word.
 	// +optional
 	Phase RunPhase `json:"phase,omitempty"`
+
+	// waitingOn says what the run waits for, while its phase is Waiting.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1
+	WaitingOn []RunWait `json:"waitingOn,omitempty"`
 
 	// revision names the DefinitionRevision that the run executes, once it is admitted.
 	// +optional
@@ -223,6 +233,38 @@ type AgentRunStatus struct {
 	Error RunError `json:"error,omitempty,omitzero"`
 }
 
+// WaitKind says what kind of thing a run waits for.
+// +kubebuilder:validation:Enum=Approval
+type WaitKind string
+
+// WaitApproval means that people have to decide on calls.
+const WaitApproval WaitKind = "Approval"
+
+// RunWait is one kind of thing that a run waits for.
+type RunWait struct {
+	// kind is what is waited for.
+	// +required
+	Kind WaitKind `json:"kind,omitempty"`
+
+	// names are the objects that are waited for: at most eight of them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=80
+	Names []string `json:"names,omitempty"`
+
+	// count is how many there are.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count,omitempty"`
+
+	// until is when the first of them ends by itself.
+	// +optional
+	Until metav1.Time `json:"until,omitempty,omitzero"`
+}
+
 // RunReference names a run for good: a run that is created again under the same name has another UID.
 type RunReference struct {
 	// name is the name of the run, in the same namespace.
@@ -245,6 +287,11 @@ type RunUsage struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Turns int32 `json:"turns,omitempty"`
+
+	// toolCalls is how many tool calls have been sent. Unset means none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ToolCalls int32 `json:"toolCalls,omitempty"`
 
 	// inputTokens counts all tokens that were read, those from a cache included. Unset means none.
 	// +optional
@@ -335,6 +382,7 @@ type RunError struct {
 // +kubebuilder:printcolumn:name="Definition",type=string,JSONPath=`.spec.definitionRef.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
+// +kubebuilder:printcolumn:name="Waiting on",type=string,JSONPath=`.status.waitingOn[0].kind`
 // +kubebuilder:printcolumn:name="Segment",type=integer,JSONPath=`.status.segment`
 // +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.usage.cost`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].message`,priority=1

@@ -2,7 +2,8 @@ package v1alpha1
 
 // Condition types. Each kind's status lists those it uses.
 const (
-	// ConditionReady is True on a definition whose newest edit compiled.
+	// ConditionReady is True on a definition whose newest edit compiled, on a tool server whose tools are known, and on a
+	// policy that is in force.
 	ConditionReady = "Ready"
 
 	// ConditionAccepted is True on a run once it is admitted: its snapshot is frozen and it will be carried out.
@@ -15,6 +16,12 @@ const (
 	// ConditionCancelRequested is True on a run from the moment at which nothing new begins any more, because the
 	// cancel is committed in the ledger.
 	ConditionCancelRequested = "CancelRequested"
+
+	// ConditionDecided is Unknown on a request while it is open, True once its decision was taken up, False if there will be none.
+	ConditionDecided = "Decided"
+	// ConditionApprovalsGuarded is False on a request whose decision is not honoured, because the admission policies that
+	// say who may decide are not in force as they should be.
+	ConditionApprovalsGuarded = "ApprovalsGuarded"
 )
 
 // Reasons of the condition Ready.
@@ -26,6 +33,54 @@ const (
 	// ReasonInvalid surfaces when the definition cannot be carried out as written; the message names the field.
 	// Correct it; runs use the last revision that compiled meanwhile.
 	ReasonInvalid = "Invalid"
+	// ReasonToolServerNotFound surfaces when spec.tools names no ToolServer of the namespace. Apply it, and the definition compiles.
+	ReasonToolServerNotFound = "ToolServerNotFound"
+	// ReasonToolServerNotReady surfaces when the tools of a ToolServer are not known yet; the message says why.
+	// The definition compiles by itself once they are.
+	ReasonToolServerNotReady = "ToolServerNotReady"
+	// ReasonToolNotFound surfaces when a ToolServer does not offer a tool that spec.tools names. Correct the name, or
+	// change spec.release of the ToolServer to have its tools discovered again.
+	ReasonToolNotFound = "ToolNotFound"
+	// ReasonToolNameTaken surfaces when two tools would have the same name for the model. Rename one with as in its ToolServer.
+	ReasonToolNameTaken = "ToolNameTaken"
+)
+
+// Reasons of the condition Ready of tool servers and policies.
+const (
+	// ReasonDiscovering surfaces while a Job asks a tool server for its tools.
+	ReasonDiscovering = "Discovering"
+	// ReasonDiscovered surfaces when the tools of a server are known.
+	ReasonDiscovered = "Discovered"
+	// ReasonDiscoveryFailed surfaces when a tool server could not be asked for its tools; the message says why. It is asked
+	// again after some minutes, and at once when its spec changes.
+	ReasonDiscoveryFailed = "DiscoveryFailed"
+	// ReasonInForce surfaces when a policy reaches every call that begins from now on.
+	ReasonInForce = "InForce"
+)
+
+// Reasons of an approval request.
+const (
+	// ReasonAwaitingDecision surfaces while a request is open.
+	ReasonAwaitingDecision = "AwaitingDecision"
+	// ReasonApproved surfaces when a request was approved.
+	ReasonApproved = "Approved"
+	// ReasonDenied surfaces when a request was denied.
+	ReasonDenied = "Denied"
+	// ReasonExpired surfaces when nobody decided in time. The model is told, and may propose the call again.
+	ReasonExpired = "Expired"
+	// ReasonTooLate surfaces when a decision came after the request had expired. It is worth nothing; a new request comes
+	// if the model proposes the call again.
+	ReasonTooLate = "TooLate"
+	// ReasonWithdrawn surfaces when the question no longer stands: the call was settled or refused, or the run has ended.
+	ReasonWithdrawn = "Withdrawn"
+	// ReasonSamePerson surfaces when somebody who has approved a call already decided on another seat of it. The decision
+	// is void, and a new request asks somebody else.
+	ReasonSamePerson = "SamePerson"
+	// ReasonGuarded surfaces when the admission policies that guard decisions are in force.
+	ReasonGuarded = "Guarded"
+	// ReasonNotGuarded surfaces when a decision is not honoured because the admission policies that guard decisions are
+	// missing or changed. Apply config/admission again; the decision is then taken up by itself if it is not void.
+	ReasonNotGuarded = "NotGuarded"
 )
 
 // Reasons of a run that goes on.
@@ -44,6 +99,8 @@ const (
 	ReasonRunning = "Running"
 	// ReasonBackingOff surfaces when the run pauses before the next attempt at a segment.
 	ReasonBackingOff = "BackingOff"
+	// ReasonAwaitingApproval surfaces when people have to decide on calls of the run. status.waitingOn names the requests.
+	ReasonAwaitingApproval = "AwaitingApproval"
 	// ReasonCancelling surfaces when the run is to be cancelled and its segment has not stopped yet.
 	ReasonCancelling = "Cancelling"
 )
@@ -76,7 +133,7 @@ const (
 	// ReasonPoisonSegment surfaces when one segment crashed its pod as often as retry.maxAttempts allows.
 	// Read the logs of its last pod: memory limits are the usual cause.
 	ReasonPoisonSegment = "PoisonSegment"
-	// ReasonSecretMissing surfaces when the Secret of the model endpoint, or its key, does not exist. Create it and start another run.
+	// ReasonSecretMissing surfaces when the Secret of the model endpoint or of a tool server, or its key, does not exist. Create it and start another run.
 	ReasonSecretMissing = "SecretMissing"
 	// ReasonCredentialsRefused surfaces when the model endpoint answered 401 or 403; exactly one request was made.
 	// Correct the key in the Secret and start another run.
@@ -99,15 +156,25 @@ const (
 	// ReasonEmptyAnswer surfaces when the model ended its turn with neither text nor calls.
 	// Raise sampling.maxOutputTokens if it used them up, else reword the instructions.
 	ReasonEmptyAnswer = "EmptyAnswer"
-	// ReasonUnknownTool surfaces when the model called a tool that it was not offered.
+	// ReasonUnknownTool surfaces when the model called a tool that it was not offered. Nothing of that turn was called.
 	// Mention no tools in the instructions that the agent does not have.
 	ReasonUnknownTool = "UnknownTool"
+	// ReasonToolFailed surfaces when a tool answered that it has failed and the definition says onToolFailure: FailRun.
+	// The message says which; start another run once it works.
+	ReasonToolFailed = "ToolFailed"
+	// ReasonContractChanged surfaces when a tool server no longer offers a tool as it was when the run started. Change
+	// spec.release of the ToolServer to have its tools discovered again, then start another run.
+	ReasonContractChanged = "ContractChanged"
 	// ReasonEgressRefused surfaces when the model endpoint's address is in a private range that spec.egress.allow does not list.
 	// List the range in the ModelEndpoint if runs may dial it.
 	ReasonEgressRefused = "EgressRefused"
 	// ReasonIncompatibleSession surfaces when the stored run was written by a version this one cannot read.
 	// Install the version that wrote it, or start another run.
 	ReasonIncompatibleSession = "IncompatibleSession"
+	// ReasonLedgerUnreachable surfaces when segments could not reach Postgres, or were refused by it, for 15 minutes on end
+	// while the manager could. Correct the manager's flag --segment-postgres-address and the network policies between the
+	// namespace and Postgres, then start another run.
+	ReasonLedgerUnreachable = "LedgerUnreachable"
 	// ReasonLedgerRolledBack surfaces when the run was admitted and Postgres no longer knows it, because it was restored from a
 	// backup or replaced. Nothing is done twice; start another run if the task still stands.
 	ReasonLedgerRolledBack = "LedgerRolledBack"

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // DefinitionRevisionSpec is a compiled definition: every reference resolved, every default filled in.
 //
@@ -56,6 +59,26 @@ type CompiledAgent struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Instructions string `json:"instructions,omitempty"`
 
+	// servers are the servers of the tools, as they were when the revision was compiled.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Servers []CompiledServer `json:"servers,omitempty"`
+
+	// tools are the tools, in the order of their model-facing names.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=128
+	Tools []CompiledTool `json:"tools,omitempty"`
+
+	// onToolFailure says what follows when a tool fails. Unset means TellModel.
+	// +optional
+	OnToolFailure OnToolFailure `json:"onToolFailure,omitempty"`
+
 	// limits bound each run. Every field is set.
 	// +required
 	Limits Limits `json:"limits,omitempty,omitzero"`
@@ -80,6 +103,135 @@ type CompiledModel struct {
 	// endpoint is the content of the ModelEndpoint.
 	// +required
 	Endpoint ModelEndpointSpec `json:"endpoint,omitempty,omitzero"`
+}
+
+// CompiledServer is how a ToolServer is reached.
+type CompiledServer struct {
+	// name is the name of the ToolServer.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// uid is the UID of the ToolServer. The contracts of its tools are kept under it.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UID types.UID `json:"uid,omitempty"`
+
+	// type is how the server is spoken to.
+	// +required
+	Type ToolServerType `json:"type,omitempty"`
+
+	// url is the MCP endpoint or the base URL of the API.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	URL string `json:"url,omitempty"`
+
+	// credentials is the key that is sent with each request. Unset means none.
+	// +optional
+	Credentials Credentials `json:"credentials,omitempty,omitzero"`
+
+	// headers are sent with each request. Unset means none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Headers []Header `json:"headers,omitempty"`
+
+	// egress says which private addresses may be dialled. Unset means none.
+	// +optional
+	Egress Egress `json:"egress,omitempty,omitzero"`
+}
+
+// CompiledTool is one tool as the agent has it.
+type CompiledTool struct {
+	// name is the name by which the model knows the tool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	Name string `json:"name,omitempty"`
+
+	// server is the name of the ToolServer.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Server string `json:"server,omitempty"`
+
+	// tool is the name of the tool on its server.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Tool string `json:"tool,omitempty"`
+
+	// digest pins the contract of the tool: a call of one that has changed is refused.
+	// +required
+	// +kubebuilder:validation:MinLength=71
+	// +kubebuilder:validation:MaxLength=71
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Digest string `json:"digest,omitempty"`
+
+	// effect is what the tool does to the world.
+	// +required
+	Effect Effect `json:"effect,omitempty"`
+
+	// idempotency says whether a call may be sent again when its outcome is unknown.
+	// +required
+	Idempotency Idempotency `json:"idempotency,omitempty"`
+
+	// show says what of the arguments an approver sees.
+	// +required
+	Show Show `json:"show,omitempty"`
+
+	// approval says that each call needs an approval. Unset means that the policy decides.
+	// +optional
+	Approval ToolApproval `json:"approval,omitempty"`
+
+	// timeoutSeconds bounds one call, in seconds.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// maxResultBytes bounds what of a result is kept, in bytes.
+	// +required
+	// +kubebuilder:validation:Minimum=256
+	// +kubebuilder:validation:Maximum=1048576
+	MaxResultBytes int32 `json:"maxResultBytes,omitempty"`
+
+	// http is the request that a tool of an HTTP server makes. Unset for the tools of an MCP server.
+	// +optional
+	HTTP CompiledRequest `json:"http,omitempty,omitzero"`
+}
+
+// CompiledRequest is the request that a tool of an HTTP server makes.
+type CompiledRequest struct {
+	// method is the method of the request.
+	// +required
+	Method HTTPMethod `json:"method,omitempty"`
+
+	// path is appended to the URL of the server. Names in braces stand for arguments.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Path string `json:"path,omitempty"`
+
+	// query lists the arguments that are sent as query parameters. Unset means none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	Query []string `json:"query,omitempty"`
+
+	// body says what is sent as the body.
+	// +required
+	Body HTTPBody `json:"body,omitempty"`
 }
 
 // DefinitionRevision is one immutable, compiled version of a definition. The manager writes it; a run can pin it by name.

@@ -15,8 +15,10 @@ func AddToScheme(s *runtime.Scheme) error {
 		&AgentDefinition{}, &AgentDefinitionList{},
 		&AgentPolicy{}, &AgentPolicyList{},
 		&AgentRun{}, &AgentRunList{},
+		&ApprovalRequest{}, &ApprovalRequestList{},
 		&DefinitionRevision{}, &DefinitionRevisionList{},
 		&ModelEndpoint{}, &ModelEndpointList{},
+		&ToolServer{}, &ToolServerList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

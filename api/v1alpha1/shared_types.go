@@ -51,6 +51,12 @@ type Limits struct {
 	// +kubebuilder:validation:Maximum=10000
 	Turns int32 `json:"turns,omitempty"`
 
+	// toolCalls is how many tool calls a run may make. Calls that were refused do not count. Unset in a definition means 40.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	ToolCalls int32 `json:"toolCalls,omitempty"`
+
 	// activeSeconds is how long a run may work, in seconds. Only time in which a segment
 	// holds the run counts; waiting does not. Unset in a definition means 1800.
 	// +optional

@@ -21,8 +21,22 @@ var remedies = map[string]string{
 	v1alpha1.ReasonModelUnavailable:    "The message tells the last failure. Start another run once the endpoint answers.",
 	v1alpha1.ReasonModelRefused:        "Reword the task or the instructions.",
 	v1alpha1.ReasonEmptyAnswer:         "Raise sampling.maxOutputTokens if it used them up, else reword the instructions.",
-	v1alpha1.ReasonUnknownTool:         "Mention no tools in the instructions that the agent does not have.",
+	v1alpha1.ReasonUnknownTool:         "Nothing of that turn was called. Mention no tools in the instructions that the agent does not have.",
+	v1alpha1.ReasonToolFailed:          "The message says which; start another run once it works.",
+	v1alpha1.ReasonContractChanged:     "Change spec.release of the ToolServer to have its tools discovered again, then start another run.",
 	v1alpha1.ReasonEgressRefused:       "List the range in the ModelEndpoint if runs may dial it.",
 	v1alpha1.ReasonIncompatibleSession: "Install the version that wrote it, or start another run.",
+	v1alpha1.ReasonLedgerUnreachable:   "Correct the manager's flag --segment-postgres-address and the network policies between the namespace and Postgres, then start another run.",
 	v1alpha1.ReasonLedgerRolledBack:    "Nothing is done twice; start another run if the task still stands.",
+
+	// What a run waits for, or was refused: reasons of definitions, tool servers and approval requests.
+	v1alpha1.ReasonToolServerNotFound: "Apply it, and the definition compiles.",
+	v1alpha1.ReasonToolServerNotReady: "The definition compiles by itself once they are.",
+	v1alpha1.ReasonToolNotFound:       "Correct the name, or change spec.release of the ToolServer to have its tools discovered again.",
+	v1alpha1.ReasonToolNameTaken:      "Rename one with as in its ToolServer.",
+	v1alpha1.ReasonDiscoveryFailed:    "It is asked again after some minutes, and at once when its spec changes.",
+	v1alpha1.ReasonExpired:            "The model is told, and may propose the call again.",
+	v1alpha1.ReasonTooLate:            "It is worth nothing; a new request comes if the model proposes the call again.",
+	v1alpha1.ReasonSamePerson:         "The decision is void, and a new request asks somebody else.",
+	v1alpha1.ReasonNotGuarded:         "Apply config/admission again; the decision is then taken up by itself if it is not void.",
 }

@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/test/given"
 )
 
 // patience is how long Eventually tries.
@@ -28,6 +30,12 @@ const patience = 30 * time.Second
 
 // Eventually tries until try succeeds, and fails the test with the last error if it never does.
 func Eventually(t testing.TB, try func() error) {
+	t.Helper()
+	Within(t, patience, try)
+}
+
+// Within is Eventually with a patience of its own.
+func Within(t testing.TB, patience time.Duration, try func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -51,7 +59,7 @@ func (s *Server) Install(t testing.TB) {
 	t.Helper()
 	s.installed.Do(func() {
 		s.installWarnings = s.Apply(t, Path(t, "config", "default"))
-		s.awaitAdmission(t)
+		s.AwaitAdmission(t)
 		s.ready = true
 	})
 	if !s.ready {
@@ -134,8 +142,9 @@ func established(ctx context.Context, c client.Client, name string) error {
 // prober is a user who may create runs in the namespace of the same name, and nothing else.
 const prober = "apitest-prober"
 
-// awaitAdmission waits until a run without a principal is stamped and one with a foreign principal is refused.
-func (s *Server) awaitAdmission(t testing.TB) {
+// AwaitAdmission waits until the policies of config/admission are in force. A run without a principal is then stamped and one
+// with a foreign principal refused; a decision is stamped and a request that is created decided refused.
+func (s *Server) AwaitAdmission(t testing.TB) {
 	t.Helper()
 	admin, caller := s.Client(t), s.As(t, prober)
 	for _, object := range []client.Object{
@@ -177,5 +186,33 @@ func (s *Server) awaitAdmission(t testing.TB) {
 		default:
 			return nil
 		}
+	})
+	s.awaitApprovals(t, admin)
+}
+
+func (s *Server) awaitApprovals(t testing.TB, admin client.Client) {
+	t.Helper()
+	Eventually(t, func() error {
+		switch err := admin.Create(t.Context(), given.Request("decided", prober, given.Decided(v1alpha1.VerdictApproved, "somebody")), client.DryRunAll); {
+		case err == nil:
+			return errors.New("a request that is created decided is not refused")
+		case !apierrors.IsForbidden(err):
+			return fmt.Errorf("a request that is created decided is not forbidden but: %w", err)
+		default:
+			return nil
+		}
+	})
+	open := given.Request("probe", prober)
+	if err := admin.Create(t.Context(), open); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatalf("preparing to probe admission: %v", err)
+	}
+	Eventually(t, func() error {
+		request := open.DeepCopy()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"decision":{"verdict":"Denied","by":"somebody"}}}`))
+		err := admin.Patch(t.Context(), request, patch, client.DryRunAll)
+		if err == nil && request.Spec.Decision.By == "somebody" {
+			err = errors.New("a decision is not stamped")
+		}
+		return err
 	})
 }

@@ -28,10 +28,16 @@ func TestEveryBoundHolds(t *testing.T) {
 					t.Fatalf("example %d is refused: %v", nth, err)
 				}
 			}
-			status := statusSubject(t, admin, variants[0])
+			status := statusSubject(t, admin, example(t, kind, 0, server.Namespace(t)))
 			values := 0
 			walk(of, func(path string, field schema, required bool) {
-				subject := subject(path, variants)
+				if stamped[path] {
+					return
+				}
+				subject, late := subject(path, variants), decision(t, path, variants[0])
+				if late != nil {
+					subject = late
+				}
 				if subject == nil {
 					t.Errorf("%s is set in no example", path)
 					return
@@ -39,6 +45,9 @@ func TestEveryBoundHolds(t *testing.T) {
 				try := func(edits ...edit) error {
 					if strings.HasPrefix(path, "status.") {
 						return status(t, edits...)
+					}
+					if late != nil {
+						return tryDecision(t, admin, late, edits...)
 					}
 					changed := subject.DeepCopy()
 					for _, edit := range edits {
@@ -74,7 +83,34 @@ func subject(path string, variants []*unstructured.Unstructured) *unstructured.U
 	return nil
 }
 
-// statusSubject stores an object, and returns a function that tries to write its status with edits.
+// stamped are fields that the API server writes over whatever it is sent: they have no bounds to try.
+var stamped = map[string]bool{"spec.decision.by": true, "spec.decision.groups": true, "spec.decision.groups[0]": true}
+
+// decision is the request with a decision, for the fields of one. No request is created with it.
+func decision(t *testing.T, path string, of *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	if of.GetKind() != "ApprovalRequest" || !strings.HasPrefix(path, "spec.decision") {
+		return nil
+	}
+	decided := of.DeepCopy()
+	set("spec.decision", m{"verdict": "Approved", "reason": "Known."})(t, decided.Object)
+	return decided
+}
+
+// tryDecision stores the request open and tries to write its decision, with edits.
+func tryDecision(t *testing.T, admin client.Client, decided *unstructured.Unstructured, edits ...edit) error {
+	t.Helper()
+	open := decided.DeepCopy()
+	without("spec.decision")(t, open.Object)
+	kept := stored(t, admin, open)
+	set("spec.decision", at(decided.Object, "spec.decision"))(t, kept.Object)
+	for _, edit := range edits {
+		edit(t, kept.Object)
+	}
+	return admin.Update(t.Context(), kept, client.DryRunAll)
+}
+
+// statusSubject stores an object, where its name is nobody else's, and returns a function that tries to write its status with edits.
 func statusSubject(t *testing.T, admin client.Client, variant *unstructured.Unstructured) func(*testing.T, ...edit) error {
 	t.Helper()
 	if _, has := variant.Object["status"]; !has {
@@ -108,6 +144,12 @@ var company = map[string][]edit{
 	"spec.agent.segment.softSeconds the greatest, 3600": {set("spec.agent.segment.hardSeconds", int64(3660))},
 	"spec.segment.hardSeconds the smallest, 2":          {set("spec.segment.softSeconds", int64(1))},
 	"spec.agent.segment.hardSeconds the smallest, 2":    {set("spec.agent.segment.softSeconds", int64(1))},
+
+	"spec.rules[0].action Allow": {without("spec.rules[0].approval")},
+	"spec.rules[0].action Deny":  {without("spec.rules[0].approval")},
+	"spec.seat the greatest, 5":  {set("spec.seats", int64(5))},
+	"spec.seats the smallest, 1": {set("spec.seat", int64(1))},
+	"spec.type HTTP":             {without("spec.mcp"), set("spec.http", httpServer)},
 }
 
 // unreachable are fields whose pattern or rule leaves no value as long as the greatest length, or as short as the smallest.
@@ -115,10 +157,32 @@ var unreachable = []string{"PerMTok", "egress.allow[0]"}
 
 // members are how the further items of a list are made, which must all differ.
 var members = map[string]func(first any, nth int) any{
-	"spec.principal.groups": func(_ any, nth int) any { return fmt.Sprintf("group-%d", nth) },
-	"egress.allow":          func(_ any, nth int) any { return fmt.Sprintf("10.20.%d.0/24", nth) },
-	"headers":               func(first any, nth int) any { return with(first, "name", fmt.Sprintf("X-%d", nth)) },
-	"status.conditions":     func(first any, nth int) any { return with(first, "type", fmt.Sprintf("Type%d", nth)) },
+	".groups":           numbered("group"),
+	".names":            numbered("name"),
+	".query":            numbered("word"),
+	"egress.allow":      func(_ any, nth int) any { return fmt.Sprintf("10.20.%d.0/24", nth) },
+	"match.effects":     func(_ any, nth int) any { return []string{"Read", "Write", "Send", "Nonsense"}[nth] },
+	"headers":           func(first any, nth int) any { return with(first, "name", fmt.Sprintf("X-%d", nth)) },
+	"status.conditions": func(first any, nth int) any { return with(first, "type", fmt.Sprintf("Type%d", nth)) },
+	"status.waitingOn":  func(first any, nth int) any { return with(first, "kind", []string{"Approval", "Nonsense"}[nth]) },
+	".rules":            numbered("rule"),
+	".servers":          numbered("server"),
+	".tools":            numbered("tool"),
+}
+
+// numbered makes words that differ, or objects that differ by name if they have one.
+func numbered(what string) func(any, int) any {
+	return func(first any, nth int) any {
+		word := fmt.Sprintf("%s-%d", what, nth)
+		object, is := first.(map[string]any)
+		switch {
+		case !is:
+			return word
+		case object["name"] == nil:
+			return first
+		}
+		return with(object, "name", word)
+	}
 }
 
 func with(object any, name string, value any) any {
@@ -188,7 +252,9 @@ func probes(path string, field schema, required bool, in map[string]any) []probe
 			accepts(fmt.Sprintf("%d items", *field.MaxItems), items(first, nth, int(*field.MaxItems)))
 			refuses(fmt.Sprintf("%d items", *field.MaxItems+1), items(first, nth, int(*field.MaxItems)+1))
 		}
-		refuses("the same item twice", []any{first, first})
+		if field.XListType == nil || *field.XListType != "atomic" {
+			refuses("the same item twice", []any{first, first})
+		}
 	}
 	return all
 }

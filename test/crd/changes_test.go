@@ -8,13 +8,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// changes are updates of stored objects. Empty words mean accepted.
+// changes are updates of stored objects, which are created as they were before, and updated to what they were meanwhile.
+// Empty words mean accepted.
 var changes = map[string]struct {
-	kind   string
-	nth    int
-	before []edit
-	edits  []edit
-	words  []string
+	kind      string
+	nth       int
+	before    []edit
+	meanwhile []edit
+	edits     []edit
+	words     []string
 }{
 	"a run is cancelled":                         {kind: "AgentRun", edits: state("Cancelled")},
 	"a run without a desired state is cancelled": {kind: "AgentRun", before: []edit{without("spec.desiredState")}, edits: state("Cancelled")},
@@ -69,7 +71,37 @@ var changes = map[string]struct {
 	"a revision may be labelled": {
 		kind: "DefinitionRevision", edits: []edit{set("metadata.labels", m{"a": "b"})},
 	},
+	"a tool server may become another": {kind: "ToolServer", edits: overHTTP(without("spec.tools"), set("spec.release", "2"))},
+	"a policy may change in all it says": {
+		kind: "AgentPolicy", edits: []edit{without("spec.rules"), set("spec.limits.turns", int64(1))},
+	},
+
+	"an open request is decided":                   {kind: "ApprovalRequest", edits: verdict("Approved")},
+	"a request without a phase is decided":         {kind: "ApprovalRequest", before: []edit{without("status.phase")}, edits: verdict("Denied")},
+	"a request without a status is decided":        {kind: "ApprovalRequest", before: []edit{without("status")}, edits: verdict("Denied")},
+	"a request that has expired is decided":        {kind: "ApprovalRequest", before: phase("Expired"), edits: verdict("Approved"), words: closed},
+	"a request that was withdrawn is decided":      {kind: "ApprovalRequest", before: phase("Withdrawn"), edits: verdict("Approved"), words: closed},
+	"a decision is turned round":                   {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("spec.decision.verdict", "Denied")}, words: decided},
+	"a decision is given a reason later":           {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("spec.decision.reason", "Known.")}, words: decided},
+	"a decision is ascribed to somebody else":      {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("spec.decision.by", "carol")}, words: decided},
+	"a decision loses its author":                  {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{without("spec.decision.by")}, words: decided},
+	"a decision loses its author's groups":         {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{without("spec.decision.groups")}, words: decided},
+	"a decision is taken back":                     {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{without("spec.decision")}, words: decided},
+	"a decision is written again as it was":        {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("spec.decision.verdict", "Approved")}},
+	"a decided request is labelled by one who may": {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("metadata.labels", m{"a": "b"})}},
+	"a request is decided and asks another pool at once": {
+		kind: "ApprovalRequest", edits: append(verdict("Approved"), set("spec.pool", "mine")), words: asked,
+	},
 }
+
+var (
+	asked   = []string{"spec", "only spec.decision can be set: what is asked does not change"}
+	decided = []string{"spec", "spec.decision is final: a request is decided once"}
+	closed  = []string{"spec.decision: the request is no longer open (see status.phase)", "it asks again"}
+)
+
+func verdict(value string) []edit { return []edit{set("spec.decision", m{"verdict": value})} }
+func phase(value string) []edit   { return []edit{set("status.phase", value)} }
 
 var kept = []string{"spec.principal is immutable: it says who created the run"}
 
@@ -127,6 +159,21 @@ func TestARevisionIsImmutable(t *testing.T) {
 	})
 }
 
+// TestWhatIsAskedIsImmutable changes, removes and adds every field of an approval request but the decision.
+func TestWhatIsAskedIsImmutable(t *testing.T) {
+	t.Parallel()
+	server := installed(t)
+	admin, namespace := server.Client(t), server.Namespace(t)
+	everyChange(t, admin, "ApprovalRequest", namespace, func(t *testing.T, path, what string, err error) {
+		t.Helper()
+		if err == nil {
+			t.Errorf("%s: %s is accepted", path, what)
+		} else if !strings.Contains(err.Error(), "only spec.decision can be set") {
+			t.Errorf("%s: %s is refused without saying that only the decision can be set: %s", path, what, clip(err))
+		}
+	})
+}
+
 // everyChange tries, on stored objects, to change each field, to remove each optional one, and to add each optional
 // one to an object that was stored without it: a rule on a field alone is not asked about the last two.
 func everyChange(t *testing.T, admin client.Client, kind, namespace string, judge func(t *testing.T, path, what string, err error)) {
@@ -144,7 +191,7 @@ func everyChange(t *testing.T, admin client.Client, kind, namespace string, judg
 	}
 	tries := 0
 	walk(schemas(t)[kind], func(path string, field schema, required bool) {
-		if !strings.HasPrefix(path, "spec.") || strings.HasPrefix(path, "spec.input.json") {
+		if !strings.HasPrefix(path, "spec.") || strings.HasPrefix(path, "spec.input.json") || strings.HasPrefix(path, "spec.decision") {
 			return
 		}
 		kept := subject(path, full)
@@ -191,6 +238,8 @@ func another(path string, field schema, now any) (any, bool) {
 		return now.(int64) + 1, true
 	case "string":
 		switch {
+		case field.Format == "date-time":
+			return "2027-01-01T00:00:00Z", true
 		case strings.HasSuffix(path, "PerMTok"):
 			return "3", true
 		case strings.Contains(field.Pattern, "sha256"):

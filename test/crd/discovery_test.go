@@ -23,7 +23,7 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := map[string]string{"AgentRun": "arun", "AgentDefinition": "adef", "DefinitionRevision": "drev", "ModelEndpoint": "mep", "AgentPolicy": "apol"}
+	short := map[string]string{"AgentRun": "arun", "AgentDefinition": "adef", "DefinitionRevision": "drev", "ModelEndpoint": "mep", "AgentPolicy": "apol", "ToolServer": "tsrv", "ApprovalRequest": "areq"}
 	for kind, want := range short {
 		i := slices.IndexFunc(found.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind && !strings.Contains(r.Name, "/") })
 		if i < 0 {
@@ -48,12 +48,17 @@ func TestColumns(t *testing.T) {
 		cells    []any // But the first, the name, and the last, the age. A hidden column has a star.
 	}{
 		"AgentRun": {
-			resource: "agentruns", columns: "Name Definition Phase Reason Segment Cost Message* Age",
-			cells: []any{"triage", "Running", "Running", int64(0), "0.0182", "At work."},
+			resource: "agentruns", columns: "Name Definition Phase Reason Waiting on Segment Cost Message* Age",
+			cells: []any{"triage", "Running", "Running", "Approval", int64(0), "0.0182", "At work."},
 		},
-		"AgentDefinition":    {resource: "agentdefinitions", columns: "Name Model Ready Reason Revision Age", cells: []any{"gpt-main", "True", "Compiled", "triage-01234567"}},
-		"AgentPolicy":        {resource: "agentpolicies", columns: "Name Turns Segments Active seconds Age", cells: []any{int64(40), int64(20), int64(1800)}},
-		"ModelEndpoint":      {resource: "modelendpoints", columns: "Name Protocol Model URL Secret* Age", cells: []any{"OpenAIChat", "gpt-5.4", "https://llm.example/v1", "llm"}},
+		"AgentDefinition": {resource: "agentdefinitions", columns: "Name Model Ready Reason Revision Age", cells: []any{"gpt-main", "True", "Compiled", "triage-01234567"}},
+		"AgentPolicy":     {resource: "agentpolicies", columns: "Name Turns Tool calls Active seconds Ready Age", cells: []any{int64(40), int64(40), int64(1800), "True"}},
+		"ModelEndpoint":   {resource: "modelendpoints", columns: "Name Protocol Model URL Secret* Age", cells: []any{"OpenAIChat", "gpt-5.4", "https://llm.example/v1", "llm"}},
+		"ToolServer":      {resource: "toolservers", columns: "Name Type Ready Reason Release Message* Age", cells: []any{"MCP", "True", "Discovered", "2026-12", "Discovered."}},
+		"ApprovalRequest": {
+			resource: "approvalrequests", columns: "Name Run Tool Pool Phase By Expires Age",
+			cells: []any{"triage-4711", "payments/refund", "finance", "Pending", nil, "2026-12-01T10:00:00Z"},
+		},
 		"DefinitionRevision": {resource: "definitionrevisions", columns: "Name Definition Model Generation Digest* Age", cells: []any{"triage", "gpt-5.4", int64(1), digest}},
 	}
 	config := server.Config()
@@ -99,6 +104,48 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// TestSelectorsOfRequests: an approver asks for what is open in a pool.
+func TestSelectorsOfRequests(t *testing.T) {
+	t.Parallel()
+	server := installed(t)
+	admin, namespace := server.Client(t), server.Namespace(t)
+	for name, c := range map[string]struct{ pool, phase string }{
+		"open": {"finance", "Pending"}, "done": {"finance", "Approved"}, "other": {"sales", "Pending"},
+	} {
+		stored(t, admin, example(t, "ApprovalRequest", 0, namespace, set("metadata.name", name), set("spec.pool", c.pool), set("status.phase", c.phase)))
+	}
+	cases := map[string][]string{
+		"spec.pool=finance":                      {"done", "open"},
+		"status.phase=Pending":                   {"open", "other"},
+		"spec.pool=finance,status.phase=Pending": {"open"},
+		"spec.pool=nobody":                       nil,
+	}
+	for selector, want := range cases {
+		t.Run(selector, func(t *testing.T) {
+			t.Parallel()
+			if got := selected(t, admin, "ApprovalRequestList", namespace, selector); !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// selected are the names that a field selector picks, in order.
+func selected(t *testing.T, admin client.Client, kind, namespace, selector string) []string {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+	if err := admin.List(t.Context(), list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: selector}}); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, item := range list.Items {
+		names = append(names, item.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
 // TestSelectors: runs can be picked by phase and by definition, on the server.
 func TestSelectors(t *testing.T) {
 	t.Parallel()
@@ -124,17 +171,7 @@ func TestSelectors(t *testing.T) {
 	for selector, want := range cases {
 		t.Run(selector, func(t *testing.T) {
 			t.Parallel()
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AgentRunList"))
-			if err := admin.List(t.Context(), list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: selector}}); err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, item := range list.Items {
-				got = append(got, item.GetName())
-			}
-			slices.Sort(got)
-			if !slices.Equal(got, want) {
+			if got := selected(t, admin, "AgentRunList", namespace, selector); !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})
@@ -145,7 +182,7 @@ func TestSelectors(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	server := installed(t)
-	for _, what := range []string{"agentrun.spec", "agentrun.status", "adef.spec", "drev.spec.agent", "mep.spec", "apol.spec"} {
+	for _, what := range []string{"agentrun.spec", "agentrun.status", "adef.spec", "drev.spec.agent", "mep.spec", "apol.spec", "apol.spec.rules", "tsrv.spec", "areq.spec", "areq.spec.decision"} {
 		text := server.Kubectl(t, "explain", what)
 		if strings.Contains(text, "<no description>") {
 			t.Errorf("kubectl explain %s has gaps:\n%s", what, text)

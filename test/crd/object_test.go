@@ -25,7 +25,7 @@ var examples = map[string][]string{
 spec:
   definitionRef: {kind: AgentDefinition, name: triage, revision: triage-01234567}
   input: {text: Hello.}
-  limits: {segments: 3, turns: 4, activeSeconds: 5}
+  limits: {segments: 3, turns: 4, toolCalls: 6, activeSeconds: 5}
   idempotencyKey: ticket-4711
   desiredState: Running
   ttlSecondsAfterFinished: 60
@@ -35,16 +35,18 @@ status:
   - {type: Succeeded, status: Unknown, reason: Running, message: At work., observedGeneration: 1, lastTransitionTime: "2026-12-01T10:00:00Z"}
   observedGeneration: 1
   phase: Running
+  waitingOn:
+  - {kind: Approval, names: [triage-4711-1f3a9c0d-t3c0-gate], count: 1, until: "2026-12-01T10:00:00Z"}
   revision: triage-01234567
   snapshotDigest: ` + digest + `
   root: {name: run, uid: 5f0c3f4e-0000-4000-8000-000000000000}
   duplicateOf: {name: run, uid: 5f0c3f4e-0000-4000-8000-000000000000}
-  limits: {segments: 3, turns: 4, activeSeconds: 5}
+  limits: {segments: 3, turns: 4, toolCalls: 6, activeSeconds: 5}
   segment: 0
   startedAt: "2026-12-01T10:00:00Z"
   finishedAt: "2026-12-01T10:00:01Z"
   activeSeconds: 1
-  usage: {turns: 1, inputTokens: 10, cachedInputTokens: 5, outputTokens: 3, cost: "0.0182"}
+  usage: {turns: 1, toolCalls: 1, inputTokens: 10, cachedInputTokens: 5, outputTokens: 3, cost: "0.0182"}
   result: {text: Hello., partialReason: LimitReached, completeness: Whole, bytes: 6, digest: "` + digest + `"}
   error: {code: RequestRefused, message: The endpoint answered 400.}
 `, `
@@ -62,7 +64,10 @@ spec:
   modelRef: {name: gpt-main}
   sampling: {maxOutputTokens: 2000}
   instructions: You sort tickets.
-  limits: {segments: 20, turns: 40, activeSeconds: 1800}
+  tools:
+  - {serverRef: {name: payments}, names: [refund], approval: Required}
+  onToolFailure: TellModel
+  limits: {segments: 20, turns: 40, toolCalls: 40, activeSeconds: 1800}
   segment: {softSeconds: 90, hardSeconds: 120}
   retry: {maxAttempts: 5, baseSeconds: 1, capSeconds: 60, maxRetryAfterSeconds: 60}
   revisionHistoryLimit: 10
@@ -75,7 +80,65 @@ status:
 	"AgentPolicy": {`
 metadata: {name: default}
 spec:
-  limits: {segments: 20, turns: 40, activeSeconds: 1800}
+  rules:
+  - name: money
+    match: {tools: [payments/*], effects: [Send], expression: args.amount > 100}
+    action: RequireApproval
+    approval: {pool: finance, seats: 2, expiresSeconds: 3600}
+  limits: {segments: 20, turns: 40, toolCalls: 40, activeSeconds: 1800}
+status:
+  conditions:
+  - {type: Ready, status: "True", reason: InForce, message: In force., observedGeneration: 1, lastTransitionTime: "2026-12-01T10:00:00Z"}
+  observedGeneration: 1
+`},
+	"ApprovalRequest": {`
+spec:
+  type: Call
+  call: {turn: 3, index: 0, tool: payments/refund, effect: Send, arguments: '{"amount":120}', digest: ` + digest + `}
+  runRef: {name: triage-4711, uid: 5f0c3f4e-0000-4000-8000-000000000000}
+  requester: {user: dana, groups: [support]}
+  policy: {name: default, namespace: support, rule: money}
+  pool: finance
+  seat: 2
+  seats: 2
+  expiresAt: "2026-12-01T10:00:00Z"
+status:
+  conditions:
+  - {type: Decided, status: Unknown, reason: AwaitingDecision, message: Open., observedGeneration: 1, lastTransitionTime: "2026-12-01T10:00:00Z"}
+  observedGeneration: 1
+  phase: Pending
+  decidedAt: "2026-12-01T10:00:00Z"
+`},
+	"ToolServer": {`
+spec:
+  type: MCP
+  mcp: {url: http://crm-mcp.support.svc:8080/mcp}
+  release: "2026-12"
+  credentials: {secretRef: {name: crm, key: token}, header: Authorization, prefix: "Bearer "}
+  headers: [{name: X-Team, value: support}]
+  egress: {allow: [10.20.0.0/16]}
+  tools:
+  - {name: refund, effect: Send, idempotency: Key, show: Arguments, as: pay_back, timeoutSeconds: 60, maxResultBytes: 65536}
+status:
+  conditions:
+  - {type: Ready, status: "True", reason: Discovered, message: Discovered., observedGeneration: 1, lastTransitionTime: "2026-12-01T10:00:00Z"}
+  observedGeneration: 1
+  discoveredGeneration: 1
+  tools:
+  - {name: refund, digest: "` + digest + `", effect: Send, description: Pays back.}
+`, `
+spec:
+  type: HTTP
+  http:
+    url: https://crm.example/api
+    tools:
+    - name: get_customer
+      description: Looks up a customer.
+      method: GET
+      path: /customers/{id}
+      query: [expand]
+      body: Rest
+      input: {schema: {type: object}}
 `},
 	"ModelEndpoint": {`
 spec:
@@ -92,7 +155,28 @@ spec:
 ` + indent(endpoint, 8) + `
     sampling: {maxOutputTokens: 2000}
     instructions: You sort tickets.
-    limits: {segments: 20, turns: 40, activeSeconds: 1800}
+    servers:
+    - name: payments
+      uid: 5f0c3f4e-0000-4000-8000-000000000000
+      type: HTTP
+      url: https://crm.example/api
+      credentials: {secretRef: {name: crm, key: token}, header: Authorization, prefix: "Bearer "}
+      headers: [{name: X-Team, value: support}]
+      egress: {allow: [10.20.0.0/16]}
+    tools:
+    - name: payments__refund
+      server: payments
+      tool: refund
+      digest: ` + digest + `
+      effect: Send
+      idempotency: Key
+      show: Arguments
+      approval: Required
+      timeoutSeconds: 60
+      maxResultBytes: 65536
+      http: {method: POST, path: "/refunds/{id}", query: [expand], body: Rest}
+    onToolFailure: TellModel
+    limits: {segments: 20, turns: 40, toolCalls: 40, activeSeconds: 1800}
     segment: {softSeconds: 90, hardSeconds: 120}
     retry: {maxAttempts: 5, baseSeconds: 1, capSeconds: 60, maxRetryAfterSeconds: 60}
 `},

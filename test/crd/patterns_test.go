@@ -34,12 +34,24 @@ var patterns = map[string]struct{ accepted, refused []string }{
 		accepted: []string{"support", "a b", "~!"},
 		refused:  []string{"a\r\nHost: b", "tab\t", "grün"},
 	},
-	"pricing.inputPerMTok":     prices,
-	"pricing.outputPerMTok":    prices,
-	"pricing.cacheReadPerMTok": prices,
-	"spec.digest":              digests,
-	"status.snapshotDigest":    digests,
-	"status.result.digest":     digests,
+	"http.tools[0].name":  toolNames,
+	"agent.tools[0].name": toolNames,
+	"tools[0].as":         toolNames,
+	"http.tools[0].path": {
+		accepted: []string{"/", "/customers", "/customers/{id}", "/{a}/{b}", "/a{id}b", "/a:b,c;d", "/grün"},
+		refused:  []string{"customers", "/a?b=c", "/a#b", "/a b", "/a\t", "/{id", "/id}", "/{}", "/{{id}}", "/{a/b}"},
+	},
+	"spec.rules[0].name":          labels,
+	"spec.rules[0].approval.pool": labels,
+	"spec.pool":                   labels,
+	"pricing.inputPerMTok":        prices,
+	"pricing.outputPerMTok":       prices,
+	"pricing.cacheReadPerMTok":    prices,
+	"spec.digest":                 digests,
+	"call.digest":                 digests,
+	"tools[0].digest":             digests,
+	"status.snapshotDigest":       digests,
+	"status.result.digest":        digests,
 	"status.conditions[0].type": {
 		accepted: []string{"Succeeded", "example.test/Succeeded"},
 		refused:  []string{"a b", "-x"},
@@ -48,6 +60,16 @@ var patterns = map[string]struct{ accepted, refused []string }{
 		accepted: []string{"Running", "A_b,c:d"},
 		refused:  []string{"two words", "1st", "ends:"},
 	},
+}
+
+var labels = struct{ accepted, refused []string }{
+	accepted: []string{"a", "finance", "small-refunds", "4-eyes"},
+	refused:  []string{"Finance", "-a", "a-", "a.b", "a b", "a/b", "ü"},
+}
+
+var toolNames = struct{ accepted, refused []string }{
+	accepted: []string{"a", "get_customer", "crm__get-customer", "A1"},
+	refused:  []string{"a.b", "a b", "a/b", "ü", "a\n"},
 }
 
 var prices = struct{ accepted, refused []string }{
@@ -67,7 +89,7 @@ func TestEveryPatternHolds(t *testing.T) {
 	admin, namespace := server.Client(t), server.Namespace(t)
 	used := map[string]bool{}
 	for kind, of := range schemas(t) {
-		status := statusSubject(t, admin, example(t, kind, 0, namespace))
+		status := statusSubject(t, admin, example(t, kind, 0, server.Namespace(t)))
 		walk(of, func(path string, field schema, _ bool) {
 			if field.Pattern == "" {
 				return

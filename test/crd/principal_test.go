@@ -8,6 +8,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
@@ -160,14 +162,7 @@ func TestWithoutTheStampRunsAreRefused(t *testing.T) {
 	grant(t, admin, namespace, "ekiden-caller", "dana")
 	dana := server.As(t, "dana")
 
-	stamp := server.Kustomize(t, apitest.Path(t, "config", "admission"))
-	for _, object := range stamp {
-		if object.GetKind() == "MutatingAdmissionPolicyBinding" {
-			if err := admin.Delete(t.Context(), object.DeepCopy()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	defer unbind(t, server, "MutatingAdmissionPolicyBinding", "ekiden-run-principal")()
 	var refusal error
 	apitest.Eventually(t, func() error {
 		refusal = dana.Create(t.Context(), run(namespace, v1alpha1.Principal{}), client.DryRunAll)
@@ -177,9 +172,19 @@ func TestWithoutTheStampRunsAreRefused(t *testing.T) {
 		return nil
 	})
 	wantRefused(t, refusal, "spec.principal is unset", "MutatingAdmissionPolicy ekiden-run-principal", "Apply it")
+}
 
-	server.Apply(t, apitest.Path(t, "config", "admission"))
-	apitest.Eventually(t, func() error {
-		return dana.Create(t.Context(), run(namespace, v1alpha1.Principal{}), client.DryRunAll)
-	})
+// unbind takes a policy out of force. The function it returns applies config/admission again.
+func unbind(t *testing.T, server *apitest.Server, kind, name string) (restore func()) {
+	t.Helper()
+	binding := &unstructured.Unstructured{}
+	binding.SetGroupVersionKind(runtimeschema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind})
+	binding.SetName(name)
+	if err := server.Client(t).Delete(t.Context(), binding); err != nil {
+		t.Fatalf("unbinding %s: %v", name, err)
+	}
+	return func() {
+		server.Apply(t, apitest.Path(t, "config", "admission"))
+		server.AwaitAdmission(t)
+	}
 }

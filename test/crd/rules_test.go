@@ -79,17 +79,64 @@ var rules = map[string]struct {
 	"a range that is too long":    {kind: "ModelEndpoint", edits: allow("10.0.0.0/33"), words: cidr},
 	"a host name":                 {kind: "ModelEndpoint", edits: allow("llm.example"), words: cidr},
 	"a range with a leading zero": {kind: "ModelEndpoint", edits: allow("010.0.0.0/8"), words: cidr},
+
+	"a tool server of type MCP without an endpoint":       {kind: "ToolServer", edits: []edit{without("spec.mcp")}, words: []string{"spec", "a server of type MCP has mcp set and http unset"}},
+	"a tool server of type MCP with an HTTP API besides":  {kind: "ToolServer", edits: []edit{set("spec.http", httpServer)}, words: []string{"spec", "a server of type MCP has mcp set and http unset"}},
+	"a tool server of type HTTP without an API":           {kind: "ToolServer", edits: []edit{set("spec.type", "HTTP"), without("spec.mcp")}, words: []string{"spec", "a server of type HTTP has http set and mcp unset"}},
+	"a tool server of type HTTP with an endpoint besides": {kind: "ToolServer", edits: []edit{set("spec.type", "HTTP"), set("spec.http", httpServer)}, words: []string{"spec", "a server of type HTTP has http set and mcp unset"}},
+	"a tool server that says no more than where it is": {
+		kind: "ToolServer", edits: []edit{without("spec.tools"), without("spec.credentials"), without("spec.headers"), without("spec.egress"), without("spec.release")},
+	},
+	"an MCP endpoint of another scheme":         {kind: "ToolServer", edits: []edit{set("spec.mcp.url", "stdio:///bin/mcp")}, words: []string{"spec.mcp.url", "url must be an absolute http or https URL, such as http://crm-mcp"}},
+	"an MCP endpoint with a key in its query":   {kind: "ToolServer", edits: []edit{set("spec.mcp.url", "https://crm.example/mcp?key=x")}, words: []string{"spec.mcp.url", "url must have no user, query or fragment"}},
+	"an HTTP API at a path without a host":      {kind: "ToolServer", edits: overHTTP(set("spec.http.url", "/api")), words: []string{"spec.http.url", "url must be an absolute http or https URL, such as https://crm.example/api"}},
+	"an HTTP API with a user in its URL":        {kind: "ToolServer", edits: overHTTP(set("spec.http.url", "https://a:b@crm.example/api")), words: []string{"spec.http.url", "url must have no user, query or fragment"}},
+	"an HTTP tool that takes nothing":           {kind: "ToolServer", edits: overHTTP(set("spec.http.tools[0].input.schema", m{}))},
+	"an HTTP tool whose schema is a word":       {kind: "ToolServer", edits: overHTTP(set("spec.http.tools[0].input.schema", "object")), words: []string{"spec.http.tools[0].input.schema", "must be of type object"}},
+	"an HTTP tool whose schema is true":         {kind: "ToolServer", edits: overHTTP(set("spec.http.tools[0].input.schema", true)), words: []string{"spec.http.tools[0].input.schema", "must be of type object"}},
+	"a tool server's header with credentials":   {kind: "ToolServer", edits: header("Authorization"), words: reserved},
+	"a header that makes all calls one":         {kind: "ToolServer", edits: header("Idempotency-Key"), words: perRequest},
+	"a header of the protocol":                  {kind: "ToolServer", edits: header("mcp-session-id"), words: perRequest},
+	"a header that a model endpoint may get":    {kind: "ModelEndpoint", edits: header("Idempotency-Key")},
+	"a tool that is declared by its name alone": {kind: "ToolServer", edits: []edit{set("spec.tools", []any{m{"name": "Any name. At all!"}})}},
+
+	"a rule that says who approves what is allowed": {kind: "AgentPolicy", edits: []edit{set("spec.rules[0].action", "Allow")}, words: whoApproves},
+	"a rule that says who approves what is denied":  {kind: "AgentPolicy", edits: []edit{set("spec.rules[0].action", "Deny")}, words: whoApproves},
+	"a rule that leaves open who approves":          {kind: "AgentPolicy", edits: []edit{without("spec.rules[0].approval")}},
+	"a rule about every call":                       {kind: "AgentPolicy", edits: []edit{without("spec.rules[0].match")}},
+	"a match that says nothing":                     {kind: "AgentPolicy", edits: []edit{set("spec.rules[0].match", m{})}, words: []string{"spec.rules[0].match", "at least 1"}},
+	"a policy that says nothing":                    {kind: "AgentPolicy", edits: []edit{set("spec", m{})}},
+
+	"a request without a rule that asks":                                    {kind: "ApprovalRequest", edits: []edit{without("spec.policy")}},
+	"a request that shows the digest alone":                                 {kind: "ApprovalRequest", edits: []edit{without("spec.call.arguments")}},
+	"the third seat of two":                                                 {kind: "ApprovalRequest", edits: []edit{set("spec.seat", int64(3))}, words: []string{"spec.seat", "spec.seat counts up to spec.seats"}},
+	"arguments of 8 KiB":                                                    {kind: "ApprovalRequest", edits: []edit{set("spec.call.arguments", strings.Repeat("x", 8<<10))}},
+	"arguments of more than 8 KiB in bytes, although fewer in characters":   {kind: "ApprovalRequest", edits: []edit{set("spec.call.arguments", strings.Repeat("日", 3000))}, words: []string{"spec.call.arguments", "must have at most 8 KiB"}},
+	"the first call of the first turn":                                      {kind: "ApprovalRequest", edits: []edit{set("spec.call.turn", int64(0)), set("spec.call.index", int64(0))}},
+	"a definition that takes tools of one server twice, to different terms": {kind: "AgentDefinition", edits: []edit{set("spec.tools", []any{m{"serverRef": m{"name": "a"}, "names": []any{"x"}}, m{"serverRef": m{"name": "a"}, "names": []any{"y"}, "approval": "Required"}})}},
 }
 
 type m = map[string]any
 
 var (
-	timers   = []string{"spec.segment", "softSeconds (90 if unset) must be less than hardSeconds (120 if unset)"}
-	absolute = []string{"spec.url", "url must be an absolute http or https URL"}
-	bare     = []string{"spec.url", "url must have no user, query or fragment"}
-	reserved = []string{"spec.headers[0].name", "this header cannot be set here"}
-	cidr     = []string{"spec.egress.allow[0]", "allow must list address ranges in CIDR notation"}
+	timers      = []string{"spec.segment", "softSeconds (90 if unset) must be less than hardSeconds (120 if unset)"}
+	absolute    = []string{"spec.url", "url must be an absolute http or https URL"}
+	bare        = []string{"spec.url", "url must have no user, query or fragment"}
+	reserved    = []string{"spec.headers[0].name", "this header cannot be set here"}
+	perRequest  = []string{"spec.headers", "headers that the client sets for each request cannot be set here"}
+	whoApproves = []string{"spec.rules[0]", "approval says who approves, so it goes with action RequireApproval only"}
+	cidr        = []string{"spec.egress.allow[0]", "allow must list address ranges in CIDR notation"}
 )
+
+// httpServer is an HTTP API with one tool.
+var httpServer = m{"url": "https://crm.example/api", "tools": []any{
+	m{"name": "get_customer", "description": "Looks up a customer.", "method": "GET", "path": "/customers/{id}", "input": m{"schema": m{"type": "object"}}},
+}}
+
+// overHTTP makes the tool server an HTTP API.
+func overHTTP(edits ...edit) []edit {
+	return append([]edit{set("spec.type", "HTTP"), without("spec.mcp"), set("spec.http", httpServer)}, edits...)
+}
 
 func input(value m) []edit       { return []edit{set("spec.input", value)} }
 func url(value string) []edit    { return []edit{set("spec.url", value)} }
@@ -140,6 +187,14 @@ func TestRules(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				kept := stored(t, admin, example(t, change.kind, change.nth, namespace, change.before...))
+				if change.meanwhile != nil {
+					for _, edit := range change.meanwhile {
+						edit(t, kept.Object)
+					}
+					if err := admin.Update(t.Context(), kept); err != nil {
+						t.Fatalf("preparing the change: %v", err)
+					}
+				}
 				for _, edit := range change.edits {
 					edit(t, kept.Object)
 				}
