@@ -8,6 +8,8 @@ const (
 	YieldCompleted Yield = "completed"
 	// YieldCeiling means that a limit ended the run.
 	YieldCeiling Yield = "ceiling"
+	// YieldWaiting means that the run waits for people: Outcome.Wait says for what. Nothing of it runs meanwhile.
+	YieldWaiting Yield = "waiting"
 	// YieldCheckpoint means that the segment used up its time and wants another one to continue.
 	YieldCheckpoint Yield = "checkpoint"
 	// YieldCancelled means that the segment saw the cancel and stopped.
@@ -24,6 +26,8 @@ type Outcome struct {
 	Message string `json:"message,omitempty"`
 	// Result is the answer so far, for YieldCompleted and YieldCeiling. Whole; the status shows its beginning.
 	Result string `json:"result,omitempty"`
+	// Wait is what is waited for, for YieldWaiting.
+	Wait *Wait `json:"wait,omitempty"`
 }
 
 // Fault is why an attempt ended that another one may cure. It travels as the container's termination

@@ -16,6 +16,9 @@ const (
 	CredentialDir  = "/var/run/ekiden/model"
 	CredentialFile = "key"
 
+	// ToolDir is where the keys of tool servers are mounted: a directory per server, and CredentialFile in it.
+	ToolDir = "/var/run/ekiden/tools"
+
 	// TerminationLog is where a fault is written.
 	TerminationLog = "/dev/termination-log"
 )
@@ -38,6 +41,8 @@ const (
 	MaxInput       = 1 << 20
 	// MaxInlineResult is the most bytes of a result shown in the status.
 	MaxInlineResult = 4 << 10
+	// MaxShownArguments is the most bytes of arguments that are put before an approver. Nobody is asked about larger ones.
+	MaxShownArguments = 8 << 10
 	// MaxMessage is the most bytes of a message in status, outcome or fault.
 	MaxMessage = 1 << 10
 )

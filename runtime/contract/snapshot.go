@@ -27,12 +27,38 @@ type Snapshot struct {
 	Run Identity `json:"run"`
 	// Revision is the name of the DefinitionRevision that Agent was taken from.
 	Revision string `json:"revision"`
+	// Definition is the name of the definition that the revision was compiled from.
+	Definition string `json:"definition,omitempty"`
 	// Agent is the compiled definition, its limits narrowed by policy and run.
 	Agent v1alpha1.CompiledAgent `json:"agent"`
+	// Tools are the contracts of the agent's tools, in the order of CompiledAgent.Tools.
+	Tools []ToolContract `json:"tools,omitempty"`
+	// Grant is what of the agent's tools the principal may use, by their model-facing names.
+	Grant []string `json:"grant,omitempty"`
 	// Principal is who the run acts for.
 	Principal v1alpha1.Principal `json:"principal"`
 	// Task is the input as the model sees it: text as it is, a JSON value in its canonical form.
 	Task string `json:"task"`
+}
+
+// ToolContract is what a tool is told to be: what its digest is the digest of.
+type ToolContract struct {
+	// Name is the tool's name on its server.
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Schema is the JSON Schema of the arguments, in canonical form.
+	Schema json.RawMessage `json:"schema"`
+}
+
+// Encode is the stored form of c and its digest. Equal contracts have equal forms, however their server spells them.
+func (c ToolContract) Encode() (body []byte, digest string, err error) {
+	if c.Schema, err = Canonical(c.Schema); err != nil {
+		return nil, "", fmt.Errorf("the schema of tool %q: %w", c.Name, err)
+	}
+	if body, err = json.Marshal(c); err != nil {
+		return nil, "", fmt.Errorf("encoding the contract of tool %q: %w", c.Name, err)
+	}
+	return body, Digest(body), nil
 }
 
 // Identity names a run for good.

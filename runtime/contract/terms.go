@@ -17,6 +17,14 @@ type Terms struct {
 	// Credential is the key to mount. Zero means none.
 	Credential v1alpha1.KeyReference `json:"credential"`
 	Revision   string                `json:"revision"`
+	// Tools are the keys of tool servers to mount.
+	Tools []ToolCredential `json:"tools,omitempty"`
+}
+
+// ToolCredential is the key of a tool server.
+type ToolCredential struct {
+	Server string                `json:"server"`
+	Key    v1alpha1.KeyReference `json:"key"`
 }
 
 // PodTime is the last bound on a pod: the wait for an earlier claim to lapse, its first act or its hard timer, whichever
@@ -28,8 +36,17 @@ func (t Terms) PodTime() time.Duration {
 // Terms are s's terms.
 func (s Snapshot) Terms() Terms {
 	e := s.Agent.Model.Endpoint
-	return Terms{
+	t := Terms{
 		Limits: s.Agent.Limits, Segment: s.Agent.Segment, Retry: s.Agent.Retry,
 		ActSeconds: e.Timeouts.TotalSeconds, Credential: e.Credentials.SecretRef, Revision: s.Revision,
 	}
+	for _, tool := range s.Agent.Tools {
+		t.ActSeconds = max(t.ActSeconds, tool.TimeoutSeconds)
+	}
+	for _, server := range s.Agent.Servers {
+		if key := server.Credentials.SecretRef; key.Name != "" {
+			t.Tools = append(t.Tools, ToolCredential{Server: server.Name, Key: key})
+		}
+	}
+	return t
 }

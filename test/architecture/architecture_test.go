@@ -23,6 +23,26 @@ func TestTheHouseIsAStaircase(t *testing.T) {
 	}
 }
 
+// TestOneWayToATool holds what is true of the imports: only the pipeline's back half knows the adapters, only a segment's
+// program knows the back half, and nobody but the gate's own package can name what a permit holds.
+func TestOneWayToATool(t *testing.T) {
+	t.Parallel()
+	allowed := map[string]string{
+		"runtime/tool/mcp":  "runtime/tool",
+		"runtime/tool/http": "runtime/tool",
+		"runtime/tool":      "runtime/cmd/segment",
+		"github.com/modelcontextprotocol/go-sdk/mcp": "runtime/tool/mcp",
+	}
+	for _, p := range list(t, filepath.Join("..", "..")) {
+		from := relative(p.ImportPath)
+		for _, imported := range p.Imports {
+			if only, guarded := allowed[relative(imported)]; guarded && from != only && !under(from, "test") {
+				t.Errorf("%s may not import %s: that is a way to a tool past the pipeline", from, relative(imported))
+			}
+		}
+	}
+}
+
 // TestRules shows that each rule bites: it gives a listing of one package and wants to hear of its imports.
 func TestRules(t *testing.T) {
 	t.Parallel()

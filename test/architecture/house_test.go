@@ -55,24 +55,35 @@ var house = []entry{
 	{step: 7, side: left, knows: world, pattern: "controllers/agentrun"},
 	{step: 7, side: left, knows: world, pattern: "controllers/definition"},
 	{step: 7, side: left, knows: world, pattern: "controllers/sweep"},
+	{step: 7, side: left, knows: world, pattern: "controllers/toolserver"},
+	{step: 7, side: left, knows: world, pattern: "controllers/approval"},
+	{step: 7, side: left, knows: world, pattern: "controllers/policy"},
 	{step: 7, side: right, knows: world, pattern: "runtime/model/..."},
+	{step: 7, side: right, knows: world, pattern: "runtime/tool/..."},
 	{step: 7, side: right, knows: world, pattern: "runtime/store/..."},
 
 	{step: 6, side: left, knows: world, pattern: "controllers/ledger/..."},
 	{step: 6, side: left, knows: world, pattern: "controllers/metrics"},
+	{step: 6, side: left, knows: world, pattern: "controllers/approval/guard"},
 	{step: 6, side: right, knows: world, pattern: "runtime/egress"},
 
 	{step: 5, side: left, knows: pure, pattern: "controllers/agentrun/job"},
+	{step: 5, side: left, knows: pure, pattern: "controllers/agentrun/request"},
+	{step: 5, side: left, knows: pure, pattern: "controllers/toolserver/discovery"},
 	{step: 5, side: right, knows: pure, pattern: "runtime/segment/..."},
 
 	{step: 4, side: left, knows: pure, pattern: "controllers/agentrun/lifecycle"},
+	{step: 4, side: left, knows: pure, pattern: "controllers/approval/decide"},
 	{step: 4, side: left, knows: pure, pattern: "controllers/definition/compile"},
 	{step: 4, side: right, knows: pure, pattern: "runtime/prompt"},
+	{step: 4, side: right, knows: pure, pattern: "runtime/gate"},
 
 	// The rules by which both columns decide.
 	{step: 3, side: neutral, knows: pure, pattern: "runtime/budget"},
 	{step: 3, side: neutral, knows: pure, pattern: "runtime/policy"},
+	{step: 3, side: neutral, knows: pure, pattern: "runtime/schema"},
 
+	{step: 2, side: left, knows: pure, pattern: "config/admission"},
 	{step: 2, side: neutral, knows: pure, pattern: "runtime/contract"},
 
 	{step: 1, side: neutral, knows: values, pattern: "api/..."},

@@ -1,0 +1,45 @@
+package contract_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+func TestPolicySet(t *testing.T) {
+	t.Parallel()
+	want := contract.PolicySet{Schema: contract.PolicySchema, Sources: []contract.PolicySource{
+		{Namespace: "ekiden-system", Name: "default", Floor: true, Rules: []v1alpha1.PolicyRule{{
+			Name: "money", Action: v1alpha1.PolicyRequireApproval,
+			Match:    v1alpha1.PolicyMatch{Tools: []string{"payments/*"}, Effects: []v1alpha1.Effect{v1alpha1.EffectSend}, Expression: `args.amount > 100 && tool != "<a>"`},
+			Approval: v1alpha1.PolicyApproval{Pool: "finance", Seats: 2, ExpiresSeconds: 60},
+		}}},
+		{Namespace: "support", Name: "default", Rules: []v1alpha1.PolicyRule{{Name: "all", Action: v1alpha1.PolicyDeny}}},
+	}}
+	body, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := contract.DecodePolicySet(body)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if empty, err := (contract.PolicySet{}).Encode(); err != nil || string(empty) != `{"schema":1}` {
+		t.Errorf("no policies are stored as %s, %v", empty, err)
+	}
+}
+
+func TestPoliciesOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for name, stored := range map[string]string{
+		"a later schema": `{"schema":2,"sources":[]}`, "no schema": `{}`, "half a set": `{"schema":1,"sources":[`, "nothing": ``, "another shape": `{"schema":1,"sources":{}}`,
+	} {
+		if got, err := contract.DecodePolicySet([]byte(stored)); !errors.Is(err, contract.ErrSchema) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}

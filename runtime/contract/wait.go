@@ -1,0 +1,132 @@
+package contract
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+)
+
+// Wait is what a run waits for. It goes on as soon as the first of the asks is answered: calls run in their order.
+type Wait struct {
+	// Cursor is the number of the newest delivery that the segment had seen when it parked. One that is newer may answer.
+	Cursor int64 `json:"cursor"`
+	// Asks are the calls that want a decision, in the order in which they will run. There is at least one.
+	Asks []Ask `json:"asks"`
+}
+
+// Ask is one call that people have to decide on. The manager makes an ApprovalRequest of it for each seat.
+type Ask struct {
+	// Turn and Index say which call of the run it is.
+	Turn  int `json:"turn"`
+	Index int `json:"index"`
+	// Tool is the tool, as server/tool.
+	Tool   string          `json:"tool"`
+	Effect v1alpha1.Effect `json:"effect"`
+	// Arguments are the canonical arguments, or empty if the approver sees only their digest.
+	Arguments string `json:"arguments,omitempty"`
+	Digest    string `json:"digest"`
+	// Policy is the rule that asks. Zero means that the tool's effect or the definition does.
+	Policy v1alpha1.ApprovalPolicyReference `json:"policy,omitzero"`
+	Pool   string                           `json:"pool"`
+	// Seats is how many different people have to approve.
+	Seats int32 `json:"seats"`
+	// ExpiresSeconds is how long they have, in seconds from the outcome that holds the ask.
+	ExpiresSeconds int32 `json:"expiresSeconds"`
+}
+
+// Delivery is what was decided on one seat of a call. There is one for each ApprovalRequest that was answered or has expired.
+type Delivery struct {
+	// Seq orders the deliveries of a run. It rises, perhaps with gaps.
+	Seq int64 `json:"seq"`
+	// Request is the UID of the ApprovalRequest.
+	Request types.UID `json:"request"`
+	Turn    int       `json:"turn"`
+	Index   int       `json:"index"`
+	Digest  string    `json:"digest"`
+	Seat    int32     `json:"seat"`
+	// Seats is how many seats the call had when it was asked about.
+	Seats int32 `json:"seats"`
+	// Phase is Approved, Denied or Expired.
+	Phase v1alpha1.ApprovalPhase `json:"phase"`
+	// By is who decided, Reason what they said. Empty for Expired.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Answer is what the deliveries of a run say about one call.
+type Answer struct {
+	// Phase is Approved once every seat has approved, Denied or Expired as soon as one says so, else Pending.
+	Phase v1alpha1.ApprovalPhase
+	// By are who approved, or the one who denied. Reason is theirs.
+	By     []string
+	Reason string
+	// Requests are the requests that the answer rests on.
+	Requests []types.UID
+	// Seats is how many have to approve, Open the seats that nobody has decided on.
+	Seats int32
+	Open  []int32
+}
+
+// Answered reads what was decided on a call with these very arguments. Nothing that was decided on others counts. seats is how
+// many have to approve if nobody has approved yet: what the question asked for that somebody has approved stands, so that a policy
+// that changes meanwhile does not ask again. Every seat counts once, however often its approval is delivered.
+func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer {
+	a := Answer{Phase: v1alpha1.ApprovalPending, Seats: max(seats, 1)}
+	taken, asked := map[int32]bool{}, int32(0)
+	for _, d := range ds {
+		if d.Turn != turn || d.Index != index || d.Digest != digest {
+			continue
+		}
+		switch d.Phase {
+		case v1alpha1.ApprovalApproved:
+			if d.Seat < 1 || d.Seat > d.Seats {
+				continue
+			}
+			asked = max(asked, d.Seats)
+			if taken[d.Seat] {
+				continue
+			}
+			taken[d.Seat] = true
+			a.By, a.Requests = append(a.By, d.By), append(a.Requests, d.Request)
+		case v1alpha1.ApprovalDenied, v1alpha1.ApprovalExpired:
+			return Answer{Phase: d.Phase, By: by(d), Reason: d.Reason, Requests: []types.UID{d.Request}}
+		default: // of a later version: it answers nothing
+		}
+	}
+	if len(taken) > 0 {
+		a.Seats = asked
+	}
+	for seat := int32(1); seat <= a.Seats; seat++ {
+		if !taken[seat] {
+			a.Open = append(a.Open, seat)
+		}
+	}
+	if len(a.Open) == 0 {
+		a.Phase = v1alpha1.ApprovalApproved
+	}
+	return a
+}
+
+func by(d Delivery) []string {
+	if d.By == "" {
+		return nil
+	}
+	return []string{d.By}
+}
+
+// Over reports whether the wait is over: a delivery that the parked segment had not seen has answered the first ask.
+func (w Wait) Over(ds []Delivery) bool {
+	if len(w.Asks) == 0 {
+		return true
+	}
+	first := w.Asks[0]
+	if Answered(ds, first.Turn, first.Index, first.Digest, first.Seats).Phase == v1alpha1.ApprovalPending {
+		return false
+	}
+	for _, d := range ds {
+		if d.Seq > w.Cursor {
+			return true
+		}
+	}
+	return false
+}
