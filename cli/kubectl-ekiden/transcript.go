@@ -21,14 +21,16 @@ func (p program) transcript(f *clusterFlags) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "transcript RUN",
-		Short: "Print the session of a run: the task, each turn, and how its segments ended",
+		Short: "Print the session of a run: the task, each turn and its calls, and how its segments ended",
 		Long: `Prints the session of a run: the task, each turn's answer with its tokens and cost, tries that failed, and how each
-segment ended.
+segment ended. Of each tool call it tells who approved it, whether it was sent, what came of it, and the beginning of what the
+model read.
 
 Sessions are in Postgres. They are read with the login of the run's namespace, which sees that namespace alone. Text is
 shown without control sequences; -o json holds it as it was written.`,
 		Example: `  kubectl ekiden transcript triage-4711
   kubectl ekiden transcript triage-4711 -o json | jq '.segments[].steps[].answered.text'
+  kubectl ekiden transcript triage-4711 -o json | jq '.segments[].steps[].calls[]? | {tool, approvedBy, result}'
   kubectl port-forward -n databases service/postgres 15432:5432 &
   kubectl ekiden transcript triage-4711 --postgres-address localhost:15432
   kubectl ekiden transcript --uid 0f2b6d1e-5a0b-4f5e-9d55-1f4f3b8f0a11   # of a run whose object is gone`,

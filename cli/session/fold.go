@@ -27,9 +27,10 @@ func Fold(r Rows) Session {
 	}
 	outcomes := map[int]Outcome{}
 	for _, o := range r.Outcomes {
-		outcomes[o.Segment] = o.Outcome
+		outcomes[o.Segment] = o.outcome()
 		steps[o.Segment] = append([]Step{}, steps[o.Segment]...) // a segment without a step has a chapter too
 	}
+	settle(steps, r)
 	for n, of := range steps {
 		one := Segment{Number: n, Steps: of}
 		if o, ended := outcomes[n]; ended {

@@ -63,6 +63,9 @@ type Step struct {
 	// Unreadable says why an entry cannot be told: another version wrote it.
 	Unreadable string `json:"unreadable,omitempty"`
 
+	// Calls is what the journal holds of the calls that the answer proposed, in their order. One that is missing has not begun.
+	Calls []Call `json:"calls,omitempty"`
+
 	Usage *Usage `json:"usage,omitempty"`
 }
 
@@ -88,6 +91,8 @@ type Outcome struct {
 	At         time.Time `json:"at"`
 	Generation int64     `json:"generation"`
 	contract.Outcome
+	// Unreadable says what of it cannot be told: another version wrote it.
+	Unreadable string `json:"unreadable,omitempty"`
 }
 
 // End is how the run ended.
@@ -112,6 +117,8 @@ type Rows struct {
 
 	Entries  []EntryRow
 	Usage    []UsageRow
+	Calls    []Call
+	Inbox    []Decision
 	Outcomes []OutcomeRow
 }
 
@@ -137,4 +144,6 @@ type UsageRow struct {
 type OutcomeRow struct {
 	Segment int
 	Outcome Outcome
+	// Wait is what it waits for, in JSON, or empty.
+	Wait string
 }

@@ -85,6 +85,7 @@ func (p *printer) step(s Step, model string) {
 	}
 	if s.Unreadable != "" {
 		p.line("  %s  cannot be read: %s", instant(s.At), s.Unreadable)
+		p.calls(s)
 		return
 	}
 	at, which := instant(s.At), fmt.Sprintf("turn %d, try %d", s.Turn, s.Try)
@@ -97,10 +98,7 @@ func (p *printer) step(s Step, model string) {
 		if s.Answered.Text != "" {
 			p.text(s.Answered.Text)
 		}
-		for _, c := range s.Answered.Calls {
-			p.line("  proposed the call %s", c.Tool)
-			p.text(c.Arguments)
-		}
+		p.calls(s)
 	case s.Failed != nil:
 		p.line("  %s  %s: failed %s%s: %s%s", at, which, s.Failed.Code, again(s.Failed.Retryable, s.Failed.NotBefore), s.Failed.Message, spent)
 	default:
@@ -132,6 +130,10 @@ func (p *printer) outcome(o *Outcome) {
 		why = ", " + o.Code + o.Message
 	}
 	p.line("  %s  ended: %s%s", instant(o.At), meaning(o.Yield), why)
+	p.wait(o.Wait)
+	if o.Unreadable != "" {
+		p.line("    cannot be read: %s", o.Unreadable)
+	}
 }
 
 // meaning is a yield in words.
@@ -141,6 +143,8 @@ func meaning(y contract.Yield) string {
 		return "completed"
 	case contract.YieldCeiling:
 		return "ceiling (a limit ended the run)"
+	case contract.YieldWaiting:
+		return "waiting (for people to decide)"
 	case contract.YieldCheckpoint:
 		return "checkpoint (its time was up; the next segment goes on)"
 	case contract.YieldCancelled:

@@ -7,6 +7,7 @@ func Narrow(a, b v1alpha1.Limits) v1alpha1.Limits {
 	return v1alpha1.Limits{
 		Segments:      tighter(a.Segments, b.Segments),
 		Turns:         tighter(a.Turns, b.Turns),
+		ToolCalls:     tighter(a.ToolCalls, b.ToolCalls),
 		ActiveSeconds: tighter(a.ActiveSeconds, b.ActiveSeconds),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 )
 
 // Role says whose words a message holds.
@@ -16,6 +17,8 @@ const (
 	User Role = "user"
 	// Assistant is the role of the model's own messages.
 	Assistant Role = "assistant"
+	// Tool is the role of the result of a call.
+	Tool Role = "tool"
 )
 
 // Message is one message of the conversation.
@@ -26,12 +29,23 @@ type Message struct {
 	// Raw is the message as the provider sent it. When set it is replayed as it is, so that reasoning and
 	// signatures survive; Text is then only for people.
 	Raw json.RawMessage
+	// Call is the index, among the calls of the assistant message before it, of the call whose result this is.
+	Call int
 }
 
-// Prompt is one request to a model, layer by layer. Later versions put tools, pinned and retrieved context
-// between System and Conversation.
+// Offer is a tool as the model is told of it.
+type Offer struct {
+	Name, Description string
+	// Schema is the JSON Schema of the arguments.
+	Schema json.RawMessage
+}
+
+// Prompt is one request to a model, layer by layer. Later versions put pinned and retrieved context between Tools and
+// Conversation.
 type Prompt struct {
-	System       string
+	System string
+	// Tools are sorted by name.
+	Tools        []Offer
 	Conversation []Message
 }
 
@@ -40,6 +54,15 @@ const Continue = "Your last message was cut at its length limit. Continue exactl
 
 // Fingerprint is the digest of the prefix: everything before the conversation.
 func (p Prompt) Fingerprint() string {
-	sum := sha256.Sum256([]byte(p.System))
-	return hex.EncodeToString(sum[:])
+	sum := sha256.New()
+	layer := func(parts ...string) {
+		for _, s := range parts { // lengths keep the end of one part from passing for the beginning of the next
+			_, _ = fmt.Fprintf(sum, "%d:%s", len(s), s)
+		}
+	}
+	layer(p.System)
+	for _, t := range p.Tools {
+		layer(t.Name, t.Description, string(t.Schema))
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -4,11 +4,13 @@
 // ports and appends what came of it, and round again. A segment that starts and a segment that resumes after a
 // crash are therefore the same code.
 //
-//	claim ─► load ─► Next ─┬─ Think ──► ask the model ──► append ─┐
-//	                  ▲    ├─ Pause ──► wait                      │
-//	                  │    ├─ Leave ──► release, exit 75          │
-//	                  │    └─ Yield ──► outcome, exit 0           │
-//	                  └───────────────────────────────────────────┘
+//	claim ─► load ─► Next ─┬─ Think ──► ask the model ──► append ─────────────┐
+//	                  ▲    ├─ Invoke ─► intent ──► call the tool ──► settle ──┤
+//	                  │    ├─ Refuse ─► settle ───────────────────────────────┤
+//	                  │    ├─ Pause ──► wait ─────────────────────────────────┤
+//	                  │    ├─ Leave ──► release, exit 75                      │
+//	                  │    └─ Yield ──► outcome, exit 0                       │
+//	                  └───────────────────────────────────────────────────────┘
 package segment
 
 import (
@@ -19,26 +21,37 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/gate"
+	"github.com/ekiden-dev/ekiden/runtime/policy"
 )
 
 // Situation is what Next may know besides the transcript.
 type Situation struct {
 	Now time.Time
-	// SoftEnd is when this segment begins nothing new any more.
-	SoftEnd time.Time
+	// SoftEnd is when this segment begins nothing new any more. HardEnd is when a tool call that is not its first act has to be over.
+	SoftEnd, HardEnd time.Time
 	// Stopping says that the pod was told to go.
 	Stopping bool
 	// Cancelled says that the run is no longer wanted.
 	Cancelled bool
-	// Segment is the number of this segment.
-	Segment int
-	// Appended is how many entries this segment has added.
+	// Segment is the number of this segment, Waits how many before it ended waiting: those do not count against the limit.
+	Segment, Waits int
+	// Appended is how many entries this segment has added and how many calls it has settled.
 	Appended int
 	// Active is how long segments have worked on the run, this one included.
 	Active time.Duration
 
 	Limits v1alpha1.Limits
 	Retry  v1alpha1.Retry
+
+	// Journal are the calls so far.
+	Journal Journal
+	// Gate judges calls, by Rules of version PolicyVersion and by what people have decided. Nil if the agent has no tools.
+	Gate          *gate.Gate
+	Rules         *policy.Rules
+	PolicyVersion int64
+	Inbox         []contract.Delivery
+	OnToolFailure v1alpha1.OnToolFailure
 }
 
 // Act is what the segment should do next.
@@ -49,6 +62,12 @@ type Act interface{ isAct() }
 // Think asks the model for its next message.
 type Think struct{ Turn, Try int }
 
+// Invoke makes a call that the gate has let through.
+type Invoke struct{ Permit gate.Permit }
+
+// Refuse settles a call that is not made, or whose outcome nobody will know.
+type Refuse struct{ Settlement Settlement }
+
 // Pause waits. Stopping and cancel end it early.
 type Pause struct{ Until time.Time }
 
@@ -58,10 +77,12 @@ type Leave struct{ Fault contract.Fault }
 // Yield ends the segment with an outcome.
 type Yield struct{ Outcome contract.Outcome }
 
-func (Think) isAct() {}
-func (Pause) isAct() {}
-func (Leave) isAct() {}
-func (Yield) isAct() {}
+func (Think) isAct()  {}
+func (Invoke) isAct() {}
+func (Refuse) isAct() {}
+func (Pause) isAct()  {}
+func (Leave) isAct()  {}
+func (Yield) isAct()  {}
 
 // Next names the next act. It is total and has no memory: the same transcript in the same situation gives the same act.
 //
@@ -73,8 +94,11 @@ func Next(t Transcript, s Situation) Act {
 	}
 	switch e := t.last().(type) {
 	case Answered:
-		if o, ended := settle(t, e); ended {
+		if o, ended := settle(t, e, s); ended {
 			return Yield{o}
+		}
+		if a := s.turn(t, e); a != nil {
+			return a
 		}
 	case AttemptFailed:
 		if a := mend(t, e, s); a != nil {
@@ -82,32 +106,42 @@ func Next(t Transcript, s Situation) Act {
 		}
 	}
 	if over := s.spent(t); over != "" {
-		return Yield{ceiling(t, over)}
+		return Yield{s.ceiling(t, over)}
 	}
-	if s.Stopping && s.Appended == 0 {
-		return Leave{contract.Fault{Code: contract.FaultStopped, Message: "the pod was told to stop before its first model call ended"}}
-	}
-	// The first act may begin however late it is: a segment that adds nothing would only be repeated.
-	if s.Appended > 0 && (s.Stopping || !s.Now.Before(s.SoftEnd)) {
-		if s.Segment+1 >= int(s.Limits.Segments) {
-			return Yield{ceiling(t, fmt.Sprintf("segments: %d of %d used", s.Segment+1, s.Limits.Segments))}
-		}
-		return Yield{contract.Outcome{Yield: contract.YieldCheckpoint}}
+	if a := s.handOver(t, s.Now); a != nil {
+		return a
 	}
 	return Think{Turn: t.turns(), Try: t.failedTries() + 1}
 }
 
+// handOver tells whether the segment should begin no other act, one that has to be over by the hard timer if it ends then.
+// The first act may begin however late it is: a segment that adds nothing would only be repeated.
+func (s Situation) handOver(t Transcript, ends time.Time) Act {
+	switch used := s.Segment + 1 - s.Waits; {
+	case s.Appended == 0 && s.Stopping:
+		return Leave{contract.Fault{Code: contract.FaultStopped, Message: "the pod was told to stop before its first act ended"}}
+	case s.Appended == 0, !s.Stopping && s.Now.Before(s.SoftEnd) && (ends.Equal(s.Now) || ends.Before(s.HardEnd)):
+		return nil
+	case used >= int(s.Limits.Segments):
+		return Yield{s.ceiling(t, fmt.Sprintf("segments: %d of %d used", used, s.Limits.Segments))}
+	default:
+		return Yield{contract.Outcome{Yield: contract.YieldCheckpoint}}
+	}
+}
+
 // settle tells how a turn that has been answered ends the run, if it does.
-func settle(t Transcript, a Answered) (contract.Outcome, bool) {
+func settle(t Transcript, a Answered, s Situation) (contract.Outcome, bool) {
 	switch {
-	case len(a.Calls) > 0:
-		return failed(v1alpha1.ReasonUnknownTool, fmt.Sprintf("the model called %q, but the agent has no tools", contract.Clip(a.Calls[0].Tool, 64))), true
 	case a.Finish == FinishRefused:
 		return failed(v1alpha1.ReasonModelRefused, "the model declined to answer"), true
+	case len(a.Calls) > 0:
+		return contract.Outcome{}, false
 	case a.Finish == FinishLength && strings.TrimSpace(a.Text) == "":
 		return failed(v1alpha1.ReasonEmptyAnswer, "the model used up its output tokens before it wrote anything: raise spec.sampling.maxOutputTokens"), true
 	case a.Finish == FinishLength:
 		return contract.Outcome{}, false
+	case strings.TrimSpace(t.text()) == "" && s.Journal.sent() > 0:
+		return contract.Outcome{Yield: contract.YieldCompleted, Result: t.partial(s.Journal)}, true
 	case strings.TrimSpace(t.text()) == "":
 		return failed(v1alpha1.ReasonEmptyAnswer, "the model ended its turn without a word"), true
 	default:
@@ -152,8 +186,8 @@ func (s Situation) spent(t Transcript) string {
 	}
 }
 
-func ceiling(t Transcript, which string) contract.Outcome {
-	return contract.Outcome{Yield: contract.YieldCeiling, Code: v1alpha1.ReasonLimitReached, Message: "limits." + which, Result: t.text()}
+func (s Situation) ceiling(t Transcript, which string) contract.Outcome {
+	return contract.Outcome{Yield: contract.YieldCeiling, Code: v1alpha1.ReasonLimitReached, Message: "limits." + which, Result: t.partial(s.Journal)}
 }
 
 func failed(code, message string) contract.Outcome {

@@ -16,7 +16,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func fresh(change ...func(*segment.Situation)) segment.Situation {
 	s := segment.Situation{
-		Now: noon, SoftEnd: noon.Add(90 * time.Second),
+		Now: noon, SoftEnd: noon.Add(90 * time.Second), HardEnd: noon.Add(120 * time.Second),
 		Limits: v1alpha1.Limits{Segments: 3, Turns: 3, ActiveSeconds: 600}, Retry: v1alpha1.Retry{MaxAttempts: 3},
 	}
 	for _, c := range change {
@@ -68,12 +68,12 @@ func TestNext(t *testing.T) {
 		},
 		"a first act begins however late it is": {nil, fresh(late), segment.Think{Turn: 0, Try: 1}},
 		"a pod told to go before it did anything leaves": {
-			nil, fresh(stopping), segment.Leave{Fault: contract.Fault{Code: contract.FaultStopped, Message: "the pod was told to stop before its first model call ended"}},
+			nil, fresh(stopping), segment.Leave{Fault: contract.Fault{Code: contract.FaultStopped, Message: "the pod was told to stop before its first act ended"}},
 		},
 		"a call of a tool that was not offered ends the run": {
 			segment.Transcript{segment.Answered{Calls: []segment.ProposedCall{{Tool: "rm"}}, Finish: segment.FinishCalls}},
 			fresh(acted),
-			yield(contract.YieldFailed, v1alpha1.ReasonUnknownTool, `the model called "rm", but the agent has no tools`, ""),
+			yield(contract.YieldFailed, v1alpha1.ReasonUnknownTool, `the model called "rm", which the agent was not offered; nothing of that turn was called`, ""),
 		},
 		"a refusal ends the run": {segment.Transcript{segment.Answered{Finish: segment.FinishRefused}}, fresh(acted), yield(contract.YieldFailed, v1alpha1.ReasonModelRefused, "the model declined to answer", "")},
 		"silence ends the run":   {segment.Transcript{says(" \n")}, fresh(acted), yield(contract.YieldFailed, v1alpha1.ReasonEmptyAnswer, "the model ended its turn without a word", "")},

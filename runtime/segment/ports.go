@@ -10,6 +10,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/runtime/budget"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/gate"
 	"github.com/ekiden-dev/ekiden/runtime/prompt"
 )
 
@@ -27,6 +28,11 @@ var (
 	ErrUnavailable = errors.New("the store is unavailable")
 	// ErrNotAdmitted is returned by a claim on a run that the store does not know.
 	ErrNotAdmitted = errors.New("no such run")
+	// ErrCancelled is returned for the intent of a call of a run whose cancel is committed. Nothing was written.
+	ErrCancelled = errors.New("the run is cancelled: no new call begins")
+	// ErrPolicyChanged is returned for the intent of a call that was judged by a policy which is no longer the newest.
+	// Nothing was written: the call is to be judged anew.
+	ErrPolicyChanged = errors.New("the policy has changed: the call is to be judged anew")
 )
 
 // Newest as a segment number asks for the first segment that has no outcome yet.
@@ -47,7 +53,14 @@ type Claim struct {
 	Segment    int
 	Snapshot   contract.Snapshot
 	Transcript Transcript
-	Active     time.Duration
+	// Journal are the calls of the run so far, Inbox what was decided about them, oldest first.
+	Journal Journal
+	Inbox   []contract.Delivery
+	// Policy is the newest policy of the namespace.
+	Policy contract.Policy
+	// Waits is how many segments before this one ended waiting. They do not count against limits.segments.
+	Waits  int
+	Active time.Duration
 }
 
 // Pulse is what each write learns about the run.
@@ -55,6 +68,8 @@ type Pulse struct {
 	Cancelled bool
 	// Active is how long segments have worked on the run.
 	Active time.Duration
+	// PolicyVersion is the version of the newest policy of the namespace.
+	PolicyVersion int64
 }
 
 // Store grants claims. Implementations are for concurrent use.
@@ -69,6 +84,15 @@ type Store interface {
 type Session interface {
 	// Append adds entries at position at (the length of the transcript so far), and usage. Errors: ErrFenced, ErrUnavailable.
 	Append(ctx context.Context, at int, entries []Entry, usage []Usage) (Pulse, error)
+	// Begin writes the intent of a call, before anything of it is sent. Of a call that an earlier claim has begun and nobody
+	// has settled, the intent passes to this claim. Errors: ErrCancelled, ErrPolicyChanged, ErrFenced, ErrUnavailable.
+	Begin(ctx context.Context, i Intent) (Pulse, error)
+	// Settle writes how a call ended, for good: of a call that is settled nothing changes. One that was never begun is settled
+	// without having been sent. Errors: ErrFenced, ErrUnavailable.
+	Settle(ctx context.Context, s Settlement) (Pulse, error)
+	// Policy reads the newest policy of the namespace; version 0 and no rules if there is none. Errors: ErrUnavailable,
+	// contract.ErrSchema.
+	Policy(ctx context.Context) (contract.Policy, error)
 	// Beat renews the lease. Errors: ErrFenced, ErrUnavailable.
 	Beat(ctx context.Context) (Pulse, error)
 	// Yield writes the outcome, and usage of a call that was cut, and releases the claim. Errors: ErrFenced, ErrUnavailable.
@@ -96,6 +120,33 @@ type Answer struct {
 	Estimated bool
 }
 
+// Tools carries out calls. It is the only way to a tool: a gate.Permit is made by the gate alone.
+type Tools interface {
+	// Invoke sends the call and settles it in the journal: whatever came of it, it is settled when the error is nil. Errors:
+	// those of the journal; ctx's when it ended and the call may be made again; *FaultError; *EndError.
+	Invoke(ctx context.Context, p gate.Permit, j Recorder) error
+}
+
+// Recorder is the journal as Tools see it. It repeats what the store could not answer.
+type Recorder interface {
+	// Begin writes the intent. Nothing may be sent before it returns nil.
+	Begin(ctx context.Context) error
+	// Settle writes the result.
+	Settle(ctx context.Context, r CallResult) error
+	// Resumed says that an earlier process has written an intent already, so that the call may have been sent before.
+	Resumed() bool
+}
+
+// FaultError says that another attempt at the segment may fare better, such as one with a Secret that is not there yet.
+type FaultError struct{ contract.Fault }
+
+func (e *FaultError) Error() string { return string(e.Code) + ": " + e.Message }
+
+// EndError says that no attempt can go on: the run fails with the code, a reason of the API.
+type EndError struct{ Code, Message string }
+
+func (e *EndError) Error() string { return e.Code + ": " + e.Message }
+
 // CallError is a model call that failed, already classified by status and type, never by text.
 type CallError struct {
 	// Retryable says whether the same request may fare better later.
@@ -116,6 +167,8 @@ type Event struct {
 	Segment int    `json:"segment"`
 	Turn    *int   `json:"turn,omitempty"`
 	Try     int    `json:"try,omitempty"`
+	Index   *int   `json:"index,omitempty"`
+	Tool    string `json:"tool,omitempty"`
 	Text    string `json:"text,omitempty"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
@@ -17,7 +19,9 @@ type Segment struct {
 	Claim   Claim
 	Session Session
 	Model   Model
-	Price   budget.Price
+	// Tools carries out calls. Nil if the agent has no tools.
+	Tools Tools
+	Price budget.Price
 	// Stop is closed when the pod is told to go. It is the soft timer now.
 	Stop <-chan struct{}
 	// Emit tells whoever watches. It must not block.
@@ -41,33 +45,62 @@ func (s *Segment) Run(ctx context.Context) (*contract.Fault, error) {
 		end(nil)
 		<-beating
 	}()
-	for {
-		var err error
+	err := w.open()
+	for err == nil {
 		switch act := Next(w.transcript, w.situation()).(type) {
 		case Think:
 			err = w.think(ctx, act)
+		case Invoke:
+			err = w.invoke(ctx, act.Permit)
+		case Refuse:
+			err = w.settle(ctx, act.Settlement)
 		case Pause:
 			err = w.pause(ctx, act.Until)
 		case Leave:
-			s.Emit(Event{Name: "Left", Segment: s.Claim.Segment, Code: string(act.Fault.Code), Message: act.Fault.Message})
-			return &act.Fault, w.persist(ctx, func() error { return s.Session.Release(ctx, w.unbooked) })
+			err = &FaultError{act.Fault}
 		case Yield:
-			err = w.persist(ctx, func() error { return s.Session.Yield(ctx, act.Outcome, w.unbooked) })
-			if err == nil {
-				s.Emit(Event{Name: "Yielded", Segment: s.Claim.Segment, Code: string(act.Outcome.Yield), Message: act.Outcome.Message})
-			}
-			return nil, err
+			return nil, w.yield(ctx, act.Outcome)
 		}
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = w.heed(ctx)
 		}
 	}
+	return w.leave(ctx, err)
+}
+
+// leave ends the segment for a reason that Next did not name, or that is no outcome.
+func (w *work) leave(ctx context.Context, err error) (*contract.Fault, error) {
+	var fault *FaultError
+	var over *EndError
+	switch {
+	case errors.As(err, &fault):
+		w.tell(Event{Name: "Left", Code: string(fault.Code), Message: fault.Message})
+		return &fault.Fault, w.persist(ctx, func() error { return w.Session.Release(ctx, w.unbooked) })
+	case errors.As(err, &over):
+		return nil, w.yield(ctx, failed(over.Code, over.Message))
+	default:
+		return nil, err
+	}
+}
+
+func (w *work) yield(ctx context.Context, o contract.Outcome) error {
+	err := w.persist(ctx, func() error { return w.Session.Yield(ctx, o, w.unbooked) })
+	if err != nil {
+		return err
+	}
+	if o.Wait != nil {
+		for _, a := range o.Wait.Asks {
+			w.tell(Event{Name: "ApprovalRequired", Turn: &a.Turn, Index: &a.Index, Tool: a.Tool})
+		}
+	}
+	w.tell(Event{Name: "Yielded", Code: string(o.Yield), Message: o.Message})
+	return nil
 }
 
 // think asks the model once and appends what came of it.
 func (w *work) think(ctx context.Context, t Think) error {
 	w.tell(Event{Name: "ModelCalled", Turn: &t.Turn, Try: t.Try})
-	act, release := w.bounded(ctx)
+	act, release := w.bounded(ctx, cuts{cancel: true, hard: true})
 	answer, err := w.Model.Answer(act, w.prompt(), func(text string) {
 		w.tell(Event{Name: "Delta", Turn: &t.Turn, Try: t.Try, Text: text})
 	})
@@ -166,7 +199,7 @@ func (w *work) pause(ctx context.Context, until time.Time) error {
 
 // prompt lays out the conversation so far.
 func (w *work) prompt() prompt.Prompt {
-	p := prompt.Prompt{System: w.Claim.Snapshot.Agent.Instructions}
+	p := prompt.Prompt{System: w.Claim.Snapshot.Agent.Instructions, Tools: tools(w.Claim.Snapshot)}
 	p.Conversation = append(p.Conversation, prompt.Message{Role: prompt.User, Text: w.Claim.Snapshot.Task})
 	for _, e := range w.transcript {
 		a, ok := e.(Answered)
@@ -174,9 +207,30 @@ func (w *work) prompt() prompt.Prompt {
 			continue
 		}
 		p.Conversation = append(p.Conversation, prompt.Message{Role: prompt.Assistant, Text: a.Text, Raw: a.Raw})
-		if a.Finish == FinishLength {
+		for i := range a.Calls { // each has its result, or the model would not be asked
+			if r := w.journal[CallKey{a.Turn, i}].Result; r != nil {
+				p.Conversation = append(p.Conversation, prompt.Message{Role: prompt.Tool, Call: i, Text: r.Text})
+			}
+		}
+		if a.Finish == FinishLength && len(a.Calls) == 0 {
 			p.Conversation = append(p.Conversation, prompt.Message{Role: prompt.User, Text: prompt.Continue})
 		}
 	}
 	return p
+}
+
+// tools are the agent's tools as the model is told of them.
+func tools(s contract.Snapshot) []prompt.Offer {
+	granted := map[string]bool{}
+	for _, name := range s.Grant {
+		granted[name] = true
+	}
+	var out []prompt.Offer
+	for i, t := range s.Agent.Tools {
+		if granted[t.Name] && i < len(s.Tools) {
+			out = append(out, prompt.Offer{Name: t.Name, Description: s.Tools[i].Description, Schema: s.Tools[i].Schema})
+		}
+	}
+	slices.SortFunc(out, func(a, b prompt.Offer) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }

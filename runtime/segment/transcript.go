@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -101,15 +102,36 @@ func (t Transcript) failedTries() int {
 	return n
 }
 
-// text is the answer so far: the model's words, cut answers joined to their continuations.
+// text is the answer so far: the model's words since it last called a tool, cut answers joined to their continuations.
 func (t Transcript) text() string {
 	var b strings.Builder
 	for _, e := range t {
-		if a, ok := e.(Answered); ok {
+		a, ok := e.(Answered)
+		switch {
+		case ok && len(a.Calls) > 0:
+			b.Reset()
+		case ok:
 			b.WriteString(a.Text)
 		}
 	}
 	return b.String()
+}
+
+// partial is what there is to show of a run that stops, or falls silent, before an answer: the answer so far, or else the last
+// words beside a call, or else what was done. It is empty only before the first turn.
+func (t Transcript) partial(j Journal) string {
+	if text := t.text(); strings.TrimSpace(text) != "" {
+		return text
+	}
+	for i := len(t) - 1; i >= 0; i-- {
+		if a, ok := t[i].(Answered); ok && strings.TrimSpace(a.Text) != "" {
+			return a.Text
+		}
+	}
+	if t.turns() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The agent gave no answer. It took %d turns and made %d tool calls.", t.turns(), j.sent())
 }
 
 func (t Transcript) last() Entry {

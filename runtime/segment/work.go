@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/gate"
+	"github.com/ekiden-dev/ekiden/runtime/policy"
 )
 
 // work is a segment under way. The loop owns every field but those behind the mutex, which the beat shares.
@@ -14,6 +16,11 @@ type work struct {
 	*Segment
 	transcript Transcript
 	appended   int
+	// journal are the calls so far. Calls are judged by gate and rules, which are those of policyVersion.
+	journal       Journal
+	gate          *gate.Gate
+	rules         *policy.Rules
+	policyVersion int64
 	// unbooked is the usage of calls that were cut. It is written with whatever is written next.
 	unbooked []Usage
 
@@ -39,14 +46,21 @@ func newWork(s *Segment) *work {
 }
 
 func (w *work) situation() Situation {
+	agent, pulse := w.Claim.Snapshot.Agent, w.felt()
+	return Situation{
+		Now: time.Now(), SoftEnd: w.softEnd, HardEnd: w.hardEnd, Stopping: closed(w.Stop), Cancelled: pulse.Cancelled,
+		Segment: w.Claim.Segment, Waits: w.Claim.Waits, Appended: w.appended, Active: pulse.Active,
+		Limits: agent.Limits, Retry: agent.Retry,
+		Journal: w.journal, Gate: w.gate, Rules: w.rules, PolicyVersion: w.policyVersion,
+		Inbox: w.Claim.Inbox, OnToolFailure: agent.OnToolFailure,
+	}
+}
+
+// felt is what the last writes have learned about the run.
+func (w *work) felt() Pulse {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	agent := w.Claim.Snapshot.Agent
-	return Situation{
-		Now: time.Now(), SoftEnd: w.softEnd, Stopping: closed(w.Stop), Cancelled: w.pulse.Cancelled,
-		Segment: w.Claim.Segment, Appended: w.appended, Active: w.pulse.Active,
-		Limits: agent.Limits, Retry: agent.Retry,
-	}
+	return w.pulse
 }
 
 // feel takes in what a write has learned about the run.
@@ -56,7 +70,9 @@ func (w *work) feel(p Pulse) {
 	if p.Cancelled && !w.pulse.Cancelled {
 		close(w.cancelled)
 	}
-	w.pulse = Pulse{Cancelled: p.Cancelled || w.pulse.Cancelled, Active: max(p.Active, w.pulse.Active)}
+	w.pulse = Pulse{
+		Cancelled: p.Cancelled || w.pulse.Cancelled, Active: max(p.Active, w.pulse.Active), PolicyVersion: max(p.PolicyVersion, w.pulse.PolicyVersion),
+	}
 }
 
 // beat keeps the lease alive until ctx ends, and ends ctx when the claim is lost. The channel closes when it has stopped.
@@ -82,24 +98,31 @@ func (w *work) beat(ctx context.Context, end context.CancelCauseFunc) <-chan str
 	return done
 }
 
-// bounded is the context of one act. It ends when the run is cancelled, when the pod's grace is nearly over, and, unless the
-// act is the segment's first, at the hard timer: a first act that was cut would only be begun anew, and paid for again.
-func (w *work) bounded(ctx context.Context) (act context.Context, release func()) {
+// cuts says what may cut an act besides the end of the pod's grace.
+type cuts struct{ cancel, hard bool }
+
+// bounded is the context of one act. It ends when the pod's grace is nearly over and, if the act may be cut so, when the run
+// is cancelled or at the hard timer. The hard timer never cuts a segment's first act: it would only be begun anew, and paid
+// for again.
+func (w *work) bounded(ctx context.Context, by cuts) (act context.Context, release func()) {
 	act, cut := context.WithCancelCause(ctx)
-	first := w.appended == 0
+	first, cancelled := w.appended == 0, w.cancelled
+	if !by.cancel {
+		cancelled = nil
+	}
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
 		stop := w.Stop
 		var hard, grace <-chan time.Time
-		if !first {
+		if by.hard && !first {
 			hard = time.After(time.Until(w.hardEnd))
 		}
 		for {
 			select {
 			case <-act.Done():
 				return
-			case <-w.cancelled:
+			case <-cancelled:
 				cut(errCancelled)
 			case <-hard:
 				cut(errHard)

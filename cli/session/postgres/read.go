@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/cli/session"
+	"github.com/ekiden-dev/ekiden/runtime/segment"
 )
 
 var (
@@ -69,28 +70,33 @@ SELECT r.namespace, r.namespace_uid::text, r.name, r.run_uid::text, r.root_uid::
   r.ended_at, r.end_phase, r.end_code, r.end_message, s.body, s.digest, c.generation, c.segment, c.cancelled_at
 FROM ekiden.runs r JOIN ekiden.snapshots s USING (run_uid) JOIN ekiden.claims c ON c.run_uid = r.run_uid AND c.lane = ''
 WHERE r.run_uid = $1`
-	selectEntries  = `SELECT at, generation, segment, kind, schema, body FROM ekiden.transcript WHERE run_uid = $1 AND lane = '' ORDER BY seq`
-	selectUsage    = `SELECT at, generation, turn, try, input + cache_read, cache_read, output, cost_micros, estimated FROM ekiden.usage WHERE run_uid = $1 AND lane = '' ORDER BY turn, try, generation`
-	selectOutcomes = `SELECT segment, at, generation, yield, code, message, result FROM ekiden.outcomes WHERE run_uid = $1 AND lane = '' ORDER BY segment`
+	selectEntries = `SELECT at, generation, segment, kind, schema, body FROM ekiden.transcript WHERE run_uid = $1 AND lane = '' ORDER BY seq`
+	selectUsage   = `SELECT at, generation, turn, try, input + cache_read, cache_read, output, cost_micros, estimated FROM ekiden.usage WHERE run_uid = $1 AND lane = '' ORDER BY turn, try, generation`
+	selectCalls   = `
+SELECT turn, idx, segment, generation, tool, effect, idempotency, digest, key, rule, policy_version, approvals::text[], approved_by,
+  begun_at, settled_at, coalesce(kind, ''), coalesce(code, ''), coalesce(text, ''), coalesce(bytes, 0)
+FROM ekiden.calls WHERE run_uid = $1 AND lane = '' ORDER BY turn, idx`
+	selectInbox    = `SELECT at, seq, request_uid::text, turn, idx, digest, seat, seats, phase, decided_by, reason FROM ekiden.inbox WHERE run_uid = $1 AND lane = '' AND kind = 'approval' ORDER BY seq`
+	selectOutcomes = `SELECT segment, at, generation, yield, code, message, result, coalesce(wait, '') FROM ekiden.outcomes WHERE run_uid = $1 AND lane = '' ORDER BY segment`
 )
 
 func read(ctx context.Context, tx pgx.Tx, run types.UID, r *session.Rows) error {
 	var (
 		ended, cancelled     *time.Time
 		phase, code, message *string
-		segment              *int
+		number               *int
 	)
 	if err := tx.QueryRow(ctx, selectRun, run).Scan(
 		&r.Run.Namespace, &r.Run.NamespaceUID, &r.Run.Name, &r.Run.UID, &r.Run.RootUID, &r.AdmittedAt,
-		&ended, &phase, &code, &message, &r.Snapshot, &r.Digest, &r.Generation, &segment, &cancelled,
+		&ended, &phase, &code, &message, &r.Snapshot, &r.Digest, &r.Generation, &number, &cancelled,
 	); err != nil {
 		return err
 	}
 	if ended != nil {
 		r.End = &session.End{At: *ended, Phase: *phase, Code: *code, Message: *message}
 	}
-	if segment != nil {
-		r.Segment = *segment
+	if number != nil {
+		r.Segment = *number
 	}
 	if cancelled != nil {
 		r.CancelledAt = *cancelled
@@ -106,10 +112,35 @@ func read(ctx context.Context, tx pgx.Tx, run types.UID, r *session.Rows) error 
 	}); err != nil {
 		return err
 	}
+	if r.Calls, err = all(ctx, tx, selectCalls, run, scanCall); err != nil {
+		return err
+	}
+	if r.Inbox, err = all(ctx, tx, selectInbox, run, func(row pgx.CollectableRow) (d session.Decision, err error) {
+		return d, row.Scan(&d.At, &d.Seq, &d.Request, &d.Turn, &d.Index, &d.Digest, &d.Seat, &d.Seats, &d.Phase, &d.By, &d.Reason)
+	}); err != nil {
+		return err
+	}
 	r.Outcomes, err = all(ctx, tx, selectOutcomes, run, func(row pgx.CollectableRow) (o session.OutcomeRow, err error) {
-		return o, row.Scan(&o.Segment, &o.Outcome.At, &o.Outcome.Generation, &o.Outcome.Yield, &o.Outcome.Code, &o.Outcome.Message, &o.Outcome.Result)
+		return o, row.Scan(&o.Segment, &o.Outcome.At, &o.Outcome.Generation, &o.Outcome.Yield, &o.Outcome.Code, &o.Outcome.Message, &o.Outcome.Result, &o.Wait)
 	})
 	return err
+}
+
+func scanCall(row pgx.CollectableRow) (session.Call, error) {
+	var (
+		c              session.Call
+		result         segment.CallResult
+		begun, settled *time.Time
+	)
+	err := row.Scan(&c.Turn, &c.Index, &c.Segment, &c.Generation, &c.Tool, &c.Effect, &c.Idempotency, &c.Digest, &c.Key, &c.Rule, &c.PolicyVersion,
+		&c.Approvals, &c.ApprovedBy, &begun, &settled, &result.Kind, &result.Code, &result.Text, &result.Bytes)
+	if begun != nil {
+		c.BegunAt = *begun
+	}
+	if settled != nil {
+		c.SettledAt, c.Result = *settled, &result
+	}
+	return c, err
 }
 
 func all[T any](ctx context.Context, tx pgx.Tx, query string, run types.UID, scan pgx.RowToFunc[T]) ([]T, error) {

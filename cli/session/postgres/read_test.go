@@ -37,7 +37,14 @@ func TestRead(t *testing.T) {
 		t.Errorf("before the first segment: segment %d, run (-want +got):\n%s", rows.Segment, diff)
 	}
 
-	write(t, dsn, run)
+	intent := storetest.Intent(0, 0)
+	intent.Rule, intent.Approvals, intent.By = "team/money/orders", []types.UID{types.UID(uuid.NewString())}, []string{"jane", "bob"}
+	if err := pgtest.Exec(t.Context(), db.Superuser, `
+INSERT INTO ekiden.inbox (run_uid, namespace_uid, kind, request_uid, turn, idx, digest, seat, seats, phase, decided_by)
+VALUES ('`+string(run)+`', '`+string(namespace)+`', 'approval', '`+uuid.NewString()+`', 0, 0, '', 1, 1, 'Approved', 'jane')`); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dsn, run, intent)
 	rows, err = postgres.Read(t.Context(), dsn, run)
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +56,19 @@ func TestRead(t *testing.T) {
 	step := s.Segments[0].Steps[0]
 	if step.Answered == nil || step.Answered.Text != "done" || step.Usage == nil || step.Usage.Input != 110 || step.Usage.Cost != 7 {
 		t.Errorf("step %+v", step)
+	}
+	if diff := cmp.Diff(intent.By, step.Calls[0].ApprovedBy); diff != "" || len(step.Calls) != 2 {
+		t.Fatalf("%d calls, approved by (-want +got):\n%s", len(step.Calls), diff)
+	}
+	sent, refused := step.Calls[0], step.Calls[1]
+	if sent.BegunAt.IsZero() || sent.Result != nil || sent.Key != intent.Key || sent.Rule != intent.Rule || len(sent.Approvals) != 1 || len(sent.Decisions) != 1 || sent.Decisions[0].By != "jane" {
+		t.Errorf("call that was begun: %+v", sent)
+	}
+	if !refused.BegunAt.IsZero() || refused.SettledAt.IsZero() || refused.Result == nil || refused.Result.Text == "" {
+		t.Errorf("call that was refused: %+v", refused)
+	}
+	if w := s.Segments[0].Outcome.Wait; w == nil || w.Asks[0].Pool != "finance" {
+		t.Errorf("it waits for %+v", w)
 	}
 	if text := session.Text(s); !strings.Contains(text, snapshot.Run.Name) {
 		t.Errorf("text:\n%s", text)
@@ -96,7 +116,7 @@ INSERT INTO ekiden.claims (run_uid, namespace_uid) VALUES (`+ids+`)`)
 	}
 }
 
-func write(t *testing.T, dsn string, run types.UID) {
+func write(t *testing.T, dsn string, run types.UID, intent segment.Intent) {
 	t.Helper()
 	s, err := store.Open(t.Context(), dsn)
 	if err != nil {
@@ -110,7 +130,14 @@ func write(t *testing.T, dsn string, run types.UID) {
 	if _, err := writer.Append(t.Context(), 0, []segment.Entry{storetest.Answer(0, "done")}, storetest.Spent(0, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := writer.Yield(t.Context(), contract.Outcome{Yield: contract.YieldCompleted, Result: "the whole result"}, nil); err != nil {
+	if _, err := writer.Begin(t.Context(), intent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.Settle(t.Context(), storetest.Settlement(0, 1, segment.ResultRefused)); err != nil {
+		t.Fatal(err)
+	}
+	waiting := contract.Outcome{Yield: contract.YieldWaiting, Result: "the whole result", Wait: &contract.Wait{Asks: []contract.Ask{{Pool: "finance"}}}}
+	if err := writer.Yield(t.Context(), waiting, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -50,21 +50,94 @@ func (p preamble) request(pr prompt.Prompt) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.Write(head[:len(head)-1])
+	if err := offer(&b, pr.Tools); err != nil {
+		return nil, err
+	}
 	b.WriteString(`,"messages":[`)
 	messages := pr.Conversation
 	if pr.System != "" {
 		messages = append([]prompt.Message{{Role: "system", Text: pr.System}}, messages...)
 	}
+	var ids []string // of the calls of the last assistant message
 	for i, m := range messages {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if err := write(&b, m); err != nil {
+		var err error
+		if m.Role == prompt.Tool {
+			err = result(&b, m, ids)
+		} else {
+			ids = callIDs(m.Raw)
+			err = write(&b, m)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("message %d of the conversation: %w", i, err)
 		}
 	}
 	b.WriteString(`]}`)
 	return b.Bytes(), nil
+}
+
+type wireTool struct {
+	Type     string       `json:"type"`
+	Function wireFunction `json:"function"`
+}
+
+type wireFunction struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// offer appends the tools. An empty list is left out: some servers refuse one.
+func offer(b *bytes.Buffer, tools []prompt.Offer) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	var list []wireTool
+	for _, t := range tools {
+		list = append(list, wireTool{Type: "function", Function: wireFunction{Name: t.Name, Description: contract.Clean(t.Description), Parameters: t.Schema}})
+	}
+	out, err := encode(list)
+	if err != nil {
+		return fmt.Errorf("the tools: %w", err)
+	}
+	b.WriteString(`,"tools":`)
+	b.Write(out)
+	return nil
+}
+
+type wireResult struct {
+	Role    string `json:"role"`
+	CallID  string `json:"tool_call_id"`
+	Content string `json:"content"`
+}
+
+// callIDs are the ids of an assistant message's calls, in order. Each has one of its own: see callList.wire.
+func callIDs(raw json.RawMessage) []string {
+	var m struct {
+		Calls []struct {
+			ID string `json:"id"`
+		} `json:"tool_calls"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
+		return nil
+	}
+	var ids []string
+	for _, c := range m.Calls {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// result appends the result of a call.
+func result(b *bytes.Buffer, m prompt.Message, ids []string) error {
+	if m.Call < 0 || m.Call >= len(ids) {
+		return fmt.Errorf("a result of call %d follows a message with %d calls", m.Call, len(ids))
+	}
+	out, err := encode(wireResult{Role: "tool", CallID: ids[m.Call], Content: contract.Clean(m.Text)})
+	b.Write(out)
+	return err
 }
 
 // write appends a message: as the provider sent it, if it did.

@@ -22,10 +22,18 @@ func TestRequestBytes(t *testing.T) {
 		given prompt.Prompt
 		want  string // the messages
 	}{
-		"a system message comes first":                       {task("Say hello."), `[{"role":"system","content":"Be brief."},{"role":"user","content":"Say hello."}]`},
-		"no instructions make no system message":             {prompt.Prompt{Conversation: []prompt.Message{user("hi")}}, `[{"role":"user","content":"hi"}]`},
-		"an answer is replayed byte for byte":                {prompt.Prompt{Conversation: []prompt.Message{user("hi"), {Role: prompt.Assistant, Text: "other", Raw: json.RawMessage(`{"role": "assistant", "content":"<b>","z":1.50,"a":"\u2028"}`)}, user("go on")}}, `[{"role":"user","content":"hi"},{"role": "assistant", "content":"<b>","z":1.50,"a":"\u2028"},{"role":"user","content":"go on"}]`},
-		"an answer without its raw form is sent as text":     {prompt.Prompt{Conversation: []prompt.Message{user("hi"), {Role: prompt.Assistant, Text: "hello"}, user("go on")}}, `[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"},{"role":"user","content":"go on"}]`},
+		"a system message comes first":                   {task("Say hello."), `[{"role":"system","content":"Be brief."},{"role":"user","content":"Say hello."}]`},
+		"no instructions make no system message":         {prompt.Prompt{Conversation: []prompt.Message{user("hi")}}, `[{"role":"user","content":"hi"}]`},
+		"an answer is replayed byte for byte":            {prompt.Prompt{Conversation: []prompt.Message{user("hi"), {Role: prompt.Assistant, Text: "other", Raw: json.RawMessage(`{"role": "assistant", "content":"<b>","z":1.50,"a":"\u2028"}`)}, user("go on")}}, `[{"role":"user","content":"hi"},{"role": "assistant", "content":"<b>","z":1.50,"a":"\u2028"},{"role":"user","content":"go on"}]`},
+		"an answer without its raw form is sent as text": {prompt.Prompt{Conversation: []prompt.Message{user("hi"), {Role: prompt.Assistant, Text: "hello"}, user("go on")}}, `[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"},{"role":"user","content":"go on"}]`},
+		"results follow the message with their calls, under its ids": {
+			prompt.Prompt{Conversation: []prompt.Message{
+				user("hi"),
+				{Role: prompt.Assistant, Raw: json.RawMessage(`{"role":"assistant","content":null,"tool_calls":[{"id":"a1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b2","type":"function","function":{"name":"f","arguments":"{}"}}]}`)},
+				{Role: prompt.Tool, Call: 0, Text: "<one>"}, {Role: prompt.Tool, Call: 1, Text: "two\x00"},
+			}},
+			`[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"a1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b2","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a1","content":"<one>"},{"role":"tool","tool_call_id":"b2","content":"two` + "\uFFFD" + `"}]`,
+		},
 		"markup is not escaped":                              {prompt.Prompt{Conversation: []prompt.Message{user("<a> & b")}}, `[{"role":"user","content":"<a> & b"}]`},
 		"NUL and invalid UTF-8 are replaced":                 {prompt.Prompt{Conversation: []prompt.Message{user("a\x00b\xffc")}}, `[{"role":"user","content":"a` + "\uFFFD" + `b` + "\uFFFD" + `c"}]`},
 		"characters beyond the basic plane stay as they are": {prompt.Prompt{Conversation: []prompt.Message{user("😀")}}, `[{"role":"user","content":"😀"}]`},
@@ -42,6 +50,33 @@ func TestRequestBytes(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestTheToolsAreToldBeforeTheConversation(t *testing.T) {
+	t.Parallel()
+	srv := modelserver.Start(t, modelserver.One(modelserver.Step{Text: "ok"}))
+	p := prompt.Prompt{
+		Tools:        []prompt.Offer{{Name: "crm__get", Description: "Reads <one>.", Schema: json.RawMessage(`{"type":"object"}`)}},
+		Conversation: []prompt.Message{{Role: prompt.User, Text: "hi"}},
+	}
+	if _, err := client(t, srv.URL).Answer(t.Context(), p, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"model":"test-model","stream":true,"stream_options":{"include_usage":true},"max_tokens":1000,` +
+		`"tools":[{"type":"function","function":{"name":"crm__get","description":"Reads <one>.","parameters":{"type":"object"}}}],` +
+		`"messages":[{"role":"user","content":"hi"}]}`
+	if diff := cmp.Diff(want, string(srv.Bodies()[0])); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAResultWithoutItsCallIsNotSent(t *testing.T) {
+	t.Parallel()
+	srv := modelserver.Start(t, modelserver.One(modelserver.Step{Text: "ok"}))
+	p := prompt.Prompt{Conversation: []prompt.Message{{Role: prompt.User, Text: "hi"}, {Role: prompt.Tool, Call: 0, Text: "one"}}}
+	if _, err := client(t, srv.URL).Answer(t.Context(), p, nil); err == nil || len(srv.Bodies()) != 0 {
+		t.Errorf("error %v after %d requests", err, len(srv.Bodies()))
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 type World struct {
 	Store    *memory.Store
 	Snapshot contract.Snapshot
+	// Tools carries out the agent's calls.
+	Tools *Tools
 
 	mu     sync.Mutex
 	events []segment.Event
@@ -29,7 +31,7 @@ func New(t testing.TB, change func(*contract.Snapshot)) *World {
 		Run: contract.Identity{Namespace: "support", NamespaceUID: "4b7e0c1a-0000-4000-8000-000000000001", Name: "triage", UID: "4b7e0c1a-0000-4000-8000-000000000002", RootUID: "4b7e0c1a-0000-4000-8000-000000000002"},
 		Agent: v1alpha1.CompiledAgent{
 			Instructions: "You sort tickets.",
-			Limits:       v1alpha1.Limits{Segments: 20, Turns: 40, ActiveSeconds: 1800},
+			Limits:       v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
 			Segment:      v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
 			Retry:        v1alpha1.Retry{MaxAttempts: 3, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},
 		},
@@ -38,7 +40,7 @@ func New(t testing.TB, change func(*contract.Snapshot)) *World {
 	if change != nil {
 		change(&s)
 	}
-	w := &World{Store: memory.New(time.Now), Snapshot: s}
+	w := &World{Store: memory.New(time.Now), Snapshot: s, Tools: &Tools{}}
 	if err := w.Store.Admit(s); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func (w *World) Segment(ctx context.Context, model segment.Model, stop <-chan st
 		return nil, err
 	}
 	s := segment.Segment{
-		Claim: claim, Session: session, Model: model, Stop: stop,
+		Claim: claim, Session: session, Model: model, Tools: w.Tools, Stop: stop,
 		Price: budget.Price{Input: 1e6, CacheRead: 1e6, Output: 2e6},
 		Emit: func(e segment.Event) {
 			w.mu.Lock()

@@ -4,6 +4,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +20,10 @@ import (
 type Store struct {
 	now func() time.Time
 
-	mu   sync.Mutex
-	runs map[types.UID]*run
+	mu       sync.Mutex
+	runs     map[types.UID]*run
+	policies []contract.PolicySet // of all namespaces; version n is at n-1
+	seq      int64                // of the newest delivery
 }
 
 var _ segment.Store = (*Store)(nil)
@@ -39,9 +42,13 @@ type Run struct {
 	Cancelled  bool
 	Final      bool
 	Transcript segment.Transcript
-	Outcomes   map[int]contract.Outcome
-	Usage      []segment.Usage
-	Active     time.Duration
+	Journal    segment.Journal
+	// Intents are those of the calls that were begun, as they were begun last.
+	Intents  map[segment.CallKey]segment.Intent
+	Inbox    []contract.Delivery
+	Outcomes map[int]contract.Outcome
+	Usage    []segment.Usage
+	Active   time.Duration
 }
 
 type run struct {
@@ -54,6 +61,8 @@ type run struct {
 	cancelled  bool
 	final      bool
 	entries    []entry
+	calls      map[segment.CallKey]call
+	inbox      []contract.Delivery
 	outcomes   map[int]outcome
 	usage      map[usageKey]segment.Usage
 	order      []usageKey
@@ -65,8 +74,12 @@ type entry struct {
 }
 
 type outcome struct {
-	contract.Outcome
+	record.Outcome
 	generation int64
+}
+
+func (o outcome) equals(p outcome) bool {
+	return o.generation == p.generation && reflect.DeepEqual(o.Outcome, p.Outcome)
 }
 
 type usageKey struct {
@@ -83,7 +96,9 @@ func (s *Store) Admit(snapshot contract.Snapshot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runs[snapshot.Run.UID] == nil {
-		s.runs[snapshot.Run.UID] = &run{snapshot: body, outcomes: map[int]outcome{}, usage: map[usageKey]segment.Usage{}}
+		s.runs[snapshot.Run.UID] = &run{
+			snapshot: body, calls: map[segment.CallKey]call{}, outcomes: map[int]outcome{}, usage: map[usageKey]segment.Usage{},
+		}
 	}
 	return nil
 }
@@ -128,12 +143,18 @@ func (s *Store) Look(uid types.UID) (_ Run, ok bool) {
 		return Run{}, false
 	}
 	out := Run{
-		Generation: r.generation, Held: r.holder, Cancelled: r.cancelled, Final: r.final, Active: r.active, Outcomes: map[int]contract.Outcome{},
+		Generation: r.generation, Held: r.holder, Cancelled: r.cancelled, Final: r.final, Active: r.active,
+		Journal: r.journal(), Intents: map[segment.CallKey]segment.Intent{}, Inbox: slices.Clone(r.inbox), Outcomes: map[int]contract.Outcome{},
+	}
+	for k, c := range r.calls {
+		if c.Begun {
+			out.Intents[k] = c.intent
+		}
 	}
 	out.Snapshot, _ = contract.DecodeSnapshot(r.snapshot)
 	out.Transcript, _ = record.DecodeAll(r.records())
 	for n, o := range r.outcomes {
-		out.Outcomes[n] = o.Outcome
+		out.Outcomes[n], _ = o.Decode()
 	}
 	for _, k := range r.order {
 		out.Usage = append(out.Usage, r.usage[k])
@@ -176,7 +197,15 @@ func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segmen
 	r.generation++
 	r.holder, r.beat, r.leaseUntil = true, now, now.Add(contract.LeaseTTL)
 
-	c := segment.Claim{Generation: r.generation, Segment: number, Active: r.active}
+	c := segment.Claim{
+		Generation: r.generation, Segment: number, Active: r.active,
+		Journal: r.journal(), Inbox: slices.Clone(r.inbox), Policy: s.policy(),
+	}
+	for n, o := range r.outcomes {
+		if n < number && o.Yield == string(contract.YieldWaiting) {
+			c.Waits++
+		}
+	}
 	session := &session{store: s, run: r, generation: r.generation, segment: number}
 	var err error
 	if c.Snapshot, err = contract.DecodeSnapshot(r.snapshot); err == nil {
@@ -186,118 +215,4 @@ func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segmen
 		return c, session, fmt.Errorf("loading run %s: %w", a.Run, err)
 	}
 	return c, session, nil
-}
-
-type session struct {
-	store      *Store
-	run        *run
-	generation int64
-	segment    int
-}
-
-// pass is the fence: f is carried out under the claim, or not at all.
-func (s *session) pass(ctx context.Context, f func() error) (segment.Pulse, error) {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	return s.locked(ctx, f)
-}
-
-func (s *session) locked(ctx context.Context, f func() error) (segment.Pulse, error) {
-	if err := ctx.Err(); err != nil {
-		return segment.Pulse{}, err
-	}
-	r, now := s.run, s.store.now()
-	if r.generation != s.generation || r.final || !r.holder {
-		return segment.Pulse{}, segment.ErrFenced
-	}
-	if err := f(); err != nil {
-		return segment.Pulse{}, err
-	}
-	r.active += min(now.Sub(r.beat), contract.LeaseTTL)
-	r.beat, r.leaseUntil = now, now.Add(contract.LeaseTTL)
-	return segment.Pulse{Cancelled: r.cancelled, Active: r.active}, nil
-}
-
-// Append adds entries and usage.
-func (s *session) Append(ctx context.Context, at int, entries []segment.Entry, usage []segment.Usage) (segment.Pulse, error) {
-	return s.pass(ctx, func() error {
-		var add []entry
-		for _, e := range entries {
-			stored, err := record.Encode(e)
-			if err != nil {
-				return err
-			}
-			add = append(add, entry{stored, s.generation})
-		}
-		there := s.run.entries
-		switch {
-		case at > len(there) && len(add) > 0:
-			return fmt.Errorf("position %d is beyond the end of the transcript", at)
-		case at < len(there) && len(add) > 0:
-			if len(there) < at+len(add) || !slices.Equal(there[at:at+len(add)], add) {
-				return segment.ErrFenced
-			}
-			return nil // a repetition
-		}
-		s.run.entries = append(there, add...)
-		s.use(usage)
-		return nil
-	})
-}
-
-// Beat renews the lease.
-func (s *session) Beat(ctx context.Context) (segment.Pulse, error) {
-	return s.pass(ctx, func() error { return nil })
-}
-
-// Yield writes the outcome and gives the claim back.
-func (s *session) Yield(ctx context.Context, o contract.Outcome, usage []segment.Usage) error {
-	o.Code, o.Message, o.Result = contract.Clean(o.Code), contract.Clean(o.Message), contract.Clean(o.Result)
-	own := outcome{o, s.generation}
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	_, err := s.locked(ctx, func() error {
-		if _, there := s.run.outcomes[s.segment]; there {
-			return segment.ErrFenced
-		}
-		s.run.outcomes[s.segment] = own
-		s.use(usage)
-		return nil
-	})
-	if err == segment.ErrFenced && s.run.outcomes[s.segment] == own { //nolint:errorlint // our own, unwrapped
-		return nil // a repetition
-	}
-	if err == nil {
-		s.run.holder, s.run.leaseUntil = false, time.Time{}
-	}
-	return err
-}
-
-// Release gives the claim back without an outcome.
-func (s *session) Release(ctx context.Context, usage []segment.Usage) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	r, now := s.run, s.store.now()
-	if r.generation != s.generation || r.final {
-		return segment.ErrFenced
-	}
-	if r.holder {
-		r.active += min(now.Sub(r.beat), contract.LeaseTTL)
-	}
-	r.beat, r.holder, r.leaseUntil = now, false, time.Time{}
-	s.use(usage)
-	return nil
-}
-
-func (s *session) use(usage []segment.Usage) {
-	for _, u := range usage {
-		k := usageKey{u.Turn, u.Try, s.generation}
-		if _, there := s.run.usage[k]; !there {
-			s.run.usage[k] = u
-			s.run.order = append(s.run.order, k)
-		}
-	}
 }

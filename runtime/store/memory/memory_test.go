@@ -37,9 +37,15 @@ func TestStore(t *testing.T) {
 			},
 			Plant:   func(_ testing.TB, run types.UID, _ int, stored record.Record) { s.Plant(run, stored) },
 			Replace: func(_ testing.TB, run types.UID, body string) { s.Replace(run, []byte(body)) },
+			Decide:  func(_ testing.TB, run types.UID, d contract.Delivery) { s.Decide(run, d) },
+			Policy:  func(_ testing.TB, set contract.PolicySet) { s.Policy(set) },
+			Outcome: func(_ testing.TB, run types.UID, segment int) contract.Outcome {
+				r, _ := s.Look(run)
+				return r.Outcomes[segment]
+			},
 			Count: func(_ testing.TB, run types.UID) storetest.Count {
 				r, _ := s.Look(run)
-				return storetest.Count{Entries: len(r.Transcript), Usage: len(r.Usage), Outcomes: len(r.Outcomes)}
+				return storetest.Count{Entries: len(r.Transcript), Usage: len(r.Usage), Calls: len(r.Journal), Outcomes: len(r.Outcomes)}
 			},
 		}
 	})

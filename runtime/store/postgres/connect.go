@@ -16,6 +16,25 @@ const (
 	maxConns = 2
 )
 
+// database is a pool of connections with one way to use it.
+type database struct{ pool *pgxpool.Pool }
+
+// open makes a pool. It does not connect yet.
+func open(ctx context.Context, dsn string) (database, error) {
+	c, err := configure(dsn)
+	if err != nil {
+		return database{}, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return database{}, interpret(ctx, err)
+	}
+	return database{pool}, nil
+}
+
+// Close ends the connections.
+func (d database) Close() { d.pool.Close() }
+
 // configure reads a DSN. Statements are sent with text parameters and nothing prepared, and everything else is without
 // session state too, so that the DSN may lead to pgbouncer in transaction mode.
 func configure(dsn string) (*pgxpool.Config, error) {
@@ -42,4 +61,18 @@ func direct(c *pgx.ConnConfig) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "ekiden"
 	}
+}
+
+// answerWithin bounds the wait for an answer: a server whose host is gone sends none, not even a refusal. It is longer
+// than every timeout that the server keeps itself.
+const answerWithin = 20 * time.Second
+
+// send carries out b as one transaction in one round trip. No BEGIN is needed: the server takes everything up to the
+// batch's end as one transaction, each statement with a fresh view of what others have committed.
+func (d database) send(ctx context.Context, b *pgx.Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	err := d.pool.SendBatch(ctx, b).Close()
+	shed(d.pool, err)
+	return err
 }

@@ -51,6 +51,24 @@ func TestTransactionsAreFew(t *testing.T) {
 			return err
 		}},
 		{"Beat", 1, func() error { _, err := s.Beat(t.Context()); return err }},
+		{"Begin", 1, func() error { _, err := s.Begin(t.Context(), storetest.Intent(0, 0)); return err }},
+		{"Settle", 1, func() error {
+			_, err := s.Settle(t.Context(), storetest.Settlement(0, 0, segment.ResultAnswered))
+			return err
+		}},
+		{"Settle of a refused call", 1, func() error {
+			_, err := s.Settle(t.Context(), storetest.Settlement(0, 1, segment.ResultRefused))
+			return err
+		}},
+		{"Begin that is refused", 1, func() error {
+			i := storetest.Intent(0, 2)
+			i.PolicyVersion = 7
+			if _, err := s.Begin(t.Context(), i); !errors.Is(err, segment.ErrPolicyChanged) {
+				return fmt.Errorf("want ErrPolicyChanged, got %w", err)
+			}
+			return nil
+		}},
+		{"Policy", 1, func() error { _, err := s.Policy(t.Context()); return err }},
 		{"Release", 1, func() error { return s.Release(t.Context(), storetest.Spent(2, 1)) }},
 		{"Claim again", 2, func() (err error) {
 			_, s, err = w.store.Claim(t.Context(), segment.Ask{Run: run, Holder: "test"})
@@ -91,14 +109,15 @@ func (w *world) meanwhile(t *testing.T, run types.UID, first []string, second fu
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- second() }()
-	w.untilWaiting(t)
+	w.untilWaiting(t, loginOf(t, w.tenant))
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return <-ended
 }
 
-func (w *world) untilWaiting(t *testing.T) {
+// untilWaiting waits until a connection of the login waits for a lock.
+func (w *world) untilWaiting(t *testing.T, login string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
@@ -106,7 +125,7 @@ func (w *world) untilWaiting(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatal("nobody waits for the lock")
 		}
-		w.query(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = $1 AND wait_event_type = 'Lock'`, []any{loginOf(t, w.tenant)}, &waiting)
+		w.query(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = $1 AND wait_event_type = 'Lock'`, []any{login}, &waiting)
 	}
 }
 
@@ -116,7 +135,10 @@ INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield)
 	takesOver = `UPDATE ekiden.claims SET generation = generation + 1, holder = 'other', segment = 0, lease_until = now() + interval '30 s', beat = now() WHERE run_uid = $1`
 	cancels   = `UPDATE ekiden.claims SET cancelled_at = now() WHERE run_uid = $1`
 	beats     = `UPDATE ekiden.claims SET beat = now(), lease_until = now() + interval '30 s' WHERE run_uid = $1`
-	ends      = `UPDATE ekiden.runs SET ended_at = now(), end_phase = 'Failed', end_code = '', end_message = '' WHERE run_uid = $1`
+	changes   = `
+WITH c AS (UPDATE ekiden.claims SET generation = generation WHERE run_uid = $1 RETURNING namespace_uid)
+INSERT INTO ekiden.policies (namespace_uid, version, body) SELECT namespace_uid, 1, '{"schema":1}' FROM c`
+	ends = `UPDATE ekiden.runs SET ended_at = now(), end_phase = 'Failed', end_code = '', end_message = '' WHERE run_uid = $1`
 )
 
 func TestWhoeverWaitsForTheLockSeesWhatHappenedMeanwhile(t *testing.T) {
@@ -129,6 +151,14 @@ func TestWhoeverWaitsForTheLockSeesWhatHappenedMeanwhile(t *testing.T) {
 	}
 	appends := func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {
 		_, err := s.Append(ctx, 0, []segment.Entry{storetest.Answer(0, "late")}, storetest.Spent(0, 1))
+		return err
+	}
+	begins := func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {
+		_, err := s.Begin(ctx, storetest.Intent(0, 0))
+		return err
+	}
+	settles := func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {
+		_, err := s.Settle(ctx, storetest.Settlement(0, 0, segment.ResultRefused))
 		return err
 	}
 	yield := func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {
@@ -151,6 +181,14 @@ func TestWhoeverWaitsForTheLockSeesWhatHappenedMeanwhile(t *testing.T) {
 		"an append behind an end is fenced":                      {true, []string{finish, ends}, appends, segment.ErrFenced, storetest.Count{}},
 		"an append behind a takeover is fenced":                  {true, []string{takesOver}, appends, segment.ErrFenced, storetest.Count{}},
 		"an append behind a cancel still stands":                 {true, []string{cancels}, appends, nil, storetest.Count{Entries: 1, Usage: 1}},
+		"a begin behind a takeover is fenced":                    {true, []string{takesOver}, begins, segment.ErrFenced, storetest.Count{}},
+		"a begin behind an end is fenced":                        {true, []string{finish, ends}, begins, segment.ErrFenced, storetest.Count{}},
+		"a begin behind a cancel is refused":                     {true, []string{cancels}, begins, segment.ErrCancelled, storetest.Count{}},
+		"a begin behind a new policy is refused":                 {true, []string{changes}, begins, segment.ErrPolicyChanged, storetest.Count{}},
+		"a begin behind a beat goes on":                          {true, []string{beats}, begins, nil, storetest.Count{Calls: 1}},
+		"a settle behind a takeover is fenced":                   {true, []string{takesOver}, settles, segment.ErrFenced, storetest.Count{}},
+		"a settle behind a cancel still stands":                  {true, []string{cancels}, settles, nil, storetest.Count{Calls: 1}},
+		"a settle behind a new policy still stands":              {true, []string{changes}, settles, nil, storetest.Count{Calls: 1}},
 		"a yield behind a takeover is fenced":                    {true, []string{takesOver}, yield, segment.ErrFenced, storetest.Count{}},
 		"a yield behind an end is fenced":                        {true, []string{finish, ends}, yield, segment.ErrFenced, storetest.Count{}},
 		"a beat behind an end is fenced": {true, []string{finish, ends}, func(ctx context.Context, _ *world, _ types.UID, s segment.Session) error {

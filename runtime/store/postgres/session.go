@@ -31,19 +31,23 @@ const (
 	// worked adds the time since the last beat. A beat that comes late counts for one TTL: nobody knows whether the process worked.
 	worked = `greatest(0, round(1000 * extract(epoch FROM least(now() - beat, $3::bigint * interval '1 millisecond'))))::bigint`
 
+	// pulse is what the fence tells: of the policy as of when it began to wait for the lock.
+	pulse = `cancelled_at IS NOT NULL, active_ms,
+  (SELECT coalesce(max(p.version), 0) FROM ekiden.policies p WHERE p.namespace_uid = claims.namespace_uid)`
+
 	// pass is the fence. A claim that was given back has no holder and does not pass.
 	pass = `
 UPDATE ekiden.claims SET active_ms = active_ms + ` + worked + `, beat = greatest(beat, now()),
   lease_until = greatest(lease_until, now() + $3::bigint * interval '1 millisecond')
 WHERE run_uid = $1 AND lane = '' AND generation = $2::bigint AND holder IS NOT NULL AND final_at IS NULL
-RETURNING cancelled_at IS NOT NULL, active_ms`
+RETURNING ` + pulse
 
 	// leave is the fence of a claim that is given back. It passes again when that was done already.
 	leave = `
 UPDATE ekiden.claims SET active_ms = active_ms + CASE WHEN holder IS NULL THEN 0 ELSE ` + worked + ` END, beat = greatest(beat, now()),
   holder = NULL, lease_until = NULL
 WHERE run_uid = $1 AND lane = '' AND generation = $2::bigint AND final_at IS NULL
-RETURNING cancelled_at IS NOT NULL, active_ms`
+RETURNING ` + pulse
 
 	// letGo ends a batch that began with pass.
 	letGo = `UPDATE ekiden.claims c SET holder = NULL, lease_until = NULL WHERE ` + held
@@ -69,8 +73,8 @@ FROM ekiden.claims c WHERE `
 	unlessThere = ` ON CONFLICT DO NOTHING`
 
 	addOutcome = `
-INSERT INTO ekiden.outcomes (run_uid, lane, segment, namespace_uid, generation, yield, code, message, result)
-SELECT c.run_uid, c.lane, $3::int, c.namespace_uid, c.generation, $4, $5, $6, $7 FROM ekiden.claims c WHERE ` + held
+INSERT INTO ekiden.outcomes (run_uid, lane, segment, namespace_uid, generation, yield, code, message, result, wait)
+SELECT c.run_uid, c.lane, $3::int, c.namespace_uid, c.generation, $4, $5, $6, $7, $8 FROM ekiden.claims c WHERE ` + held
 )
 
 // Append adds entries and usage.
@@ -130,14 +134,17 @@ func (s *session) Beat(ctx context.Context) (segment.Pulse, error) {
 
 // Yield writes the outcome and gives the claim back.
 func (s *session) Yield(ctx context.Context, o contract.Outcome, usage []segment.Usage) error {
-	o.Code, o.Message, o.Result = contract.Clean(o.Code), contract.Clean(o.Message), contract.Clean(o.Result)
+	stored, err := record.EncodeOutcome(o)
+	if err != nil {
+		return fmt.Errorf("yielding segment %d of run %s: %w", s.segment, s.run, err)
+	}
 	f := s.batch(pass)
-	f.Queue(addOutcome, s.run, s.generation, s.segment, string(o.Yield), o.Code, o.Message, o.Result)
+	f.Queue(addOutcome, s.run, s.generation, s.segment, stored.Yield, stored.Code, stored.Message, stored.Result, stored.Wait)
 	f.use(usage, held)
 	f.Queue(letGo, s.run, s.generation)
-	_, err := f.send(ctx)
+	_, err = f.send(ctx)
 	if errors.Is(err, segment.ErrFenced) || duplicate(err) {
-		err = s.yielded(ctx, o)
+		err = s.yielded(ctx, stored)
 	}
 	if err != nil {
 		return fmt.Errorf("yielding segment %d of run %s: %w", s.segment, s.run, err)
@@ -146,13 +153,13 @@ func (s *session) Yield(ctx context.Context, o contract.Outcome, usage []segment
 }
 
 // yielded answers a Yield that came too late: it is a repetition if the outcome is its own.
-func (s *session) yielded(ctx context.Context, o contract.Outcome) error {
+func (s *session) yielded(ctx context.Context, o record.Outcome) error {
 	var b pgx.Batch
 	var own bool
 	b.Queue(`
 SELECT EXISTS (SELECT FROM ekiden.outcomes WHERE run_uid = $1 AND lane = '' AND segment = $3::int AND generation = $2::bigint
-  AND (yield, code, message, result) = ($4, $5, $6, $7))`,
-		s.run, s.generation, s.segment, string(o.Yield), o.Code, o.Message, o.Result).QueryRow(func(row pgx.Row) error { return row.Scan(&own) })
+  AND (yield, code, message, result) = ($4, $5, $6, $7) AND wait IS NOT DISTINCT FROM $8)`,
+		s.run, s.generation, s.segment, o.Yield, o.Code, o.Message, o.Result, o.Wait).QueryRow(func(row pgx.Row) error { return row.Scan(&own) })
 	if err := s.store.send(ctx, &b); err != nil {
 		return interpret(ctx, err)
 	}
@@ -185,7 +192,7 @@ func (s *session) batch(fence string) *fencedBatch {
 	f.Queue(fence, s.run, s.generation, s.store.ttl.Milliseconds()).Query(func(rows pgx.Rows) error {
 		var active int64
 		if f.passed = rows.Next(); f.passed {
-			if err := rows.Scan(&f.pulse.Cancelled, &active); err != nil {
+			if err := rows.Scan(&f.pulse.Cancelled, &active, &f.pulse.PolicyVersion); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@
 //
 //	claim    ─► lock ─► generation + 1, lease ─► commit ─► load
 //	write    ─► lock where generation is ours ─► beat, lease ─► rows ─► commit
+//	begin    ─► lock where generation is ours ─► not cancelled, policy is the newest ─► intent ─► commit
 //	finish   ─► lock ─► final, generation + 1 ─► commit                     (the manager)
 //
 // A transaction is sent whole, as one pipelined batch, and commits at its end without another word from us. A process
@@ -21,18 +22,15 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
-	"github.com/ekiden-dev/ekiden/runtime/store/record"
 )
 
 // Store is a segment.Store on one database.
 type Store struct {
-	pool *pgxpool.Pool
-	ttl  time.Duration
+	database
+	ttl time.Duration
 	// warmUp is how long Postgres must have been up before a lapsed lease is taken over: while it was down nobody could beat.
 	warmUp time.Duration
 	// doubtful holds, by run, the holder of a claim that may stand although its caller was told it failed. The next
@@ -44,19 +42,12 @@ var _ segment.Store = (*Store)(nil)
 
 // Open makes a store. It does not connect yet. The DSN may lead to pgbouncer in transaction mode.
 func Open(ctx context.Context, dsn string) (*Store, error) {
-	c, err := configure(dsn)
+	db, err := open(ctx, dsn)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, c)
-	if err != nil {
-		return nil, fmt.Errorf("opening the store: %w", interpret(ctx, err))
-	}
-	return &Store{pool: pool, ttl: contract.LeaseTTL, warmUp: contract.LeaseTTL}, nil
+	return &Store{database: db, ttl: contract.LeaseTTL, warmUp: contract.LeaseTTL}, nil
 }
-
-// Close ends the store's connections.
-func (s *Store) Close() { s.pool.Close() }
 
 // The lock comes first, in a statement of its own: a statement that waits for a lock goes on with what it saw before the
 // wait, and would miss the outcome that was committed meanwhile.
@@ -149,56 +140,4 @@ func (s *Store) take(ctx context.Context, a segment.Ask, holder string, again bo
 	default:
 		return segment.Claim{}, true, segment.ErrBusy
 	}
-}
-
-// load reads what a claim goes on from, after the claim has committed: nothing can be added to it any more.
-func (s *Store) load(ctx context.Context, run types.UID, c *segment.Claim) error {
-	var (
-		b       pgx.Batch
-		body    string
-		records []record.Record
-	)
-	b.Queue(`SELECT body FROM ekiden.snapshots WHERE run_uid = $1`, run).Query(func(rows pgx.Rows) error {
-		if rows.Next() {
-			return rows.Scan(&body)
-		}
-		return rows.Err()
-	})
-	b.Queue(`SELECT seq, kind, schema, body FROM ekiden.transcript WHERE run_uid = $1 AND lane = '' ORDER BY seq`, run).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var r record.Record
-			var seq int
-			if err := rows.Scan(&seq, &r.Kind, &r.Schema, &r.Body); err != nil {
-				return err
-			}
-			if seq != len(records) {
-				return fmt.Errorf("%w: entry %d of the transcript is missing", contract.ErrSchema, len(records))
-			}
-			records = append(records, r)
-		}
-		return rows.Err()
-	})
-	if err := s.send(ctx, &b); err != nil {
-		return interpret(ctx, err)
-	}
-	var err error
-	if c.Snapshot, err = contract.DecodeSnapshot([]byte(body)); err != nil {
-		return err
-	}
-	c.Transcript, err = record.DecodeAll(records)
-	return err
-}
-
-// answerWithin bounds the wait for an answer: a server whose host is gone sends none, not even a refusal. It is longer
-// than every timeout that the server keeps itself.
-const answerWithin = 20 * time.Second
-
-// send carries out b as one transaction in one round trip. No BEGIN is needed: the server takes everything up to the
-// batch's end as one transaction, each statement with a fresh view of what others have committed.
-func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	err := s.pool.SendBatch(ctx, b).Close()
-	shed(s.pool, err)
-	return err
 }

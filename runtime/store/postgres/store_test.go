@@ -86,11 +86,31 @@ func (w *world) fixture() storetest.Fixture {
 			t.Helper()
 			w.exec(t, `UPDATE ekiden.snapshots SET body = $2 WHERE run_uid = $1`, run, body)
 		},
+		Decide: func(t testing.TB, run types.UID, d contract.Delivery) {
+			t.Helper()
+			w.exec(t, `INSERT INTO ekiden.inbox (run_uid, namespace_uid, kind, request_uid, turn, idx, digest, seat, seats, phase, decided_by, reason) VALUES ($1, $2, 'approval', $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+				run, w.namespace, d.Request, d.Turn, d.Index, d.Digest, d.Seat, d.Seats, d.Phase, d.By, d.Reason)
+		},
+		Policy: func(t testing.TB, set contract.PolicySet) {
+			t.Helper()
+			w.policy(t, set)
+		},
+		Outcome: func(t testing.TB, run types.UID, segment int) contract.Outcome {
+			t.Helper()
+			var stored record.Outcome
+			w.query(t, `SELECT yield, code, message, result, wait FROM ekiden.outcomes WHERE run_uid = $1 AND segment = $2`, []any{run, segment},
+				&stored.Yield, &stored.Code, &stored.Message, &stored.Result, &stored.Wait)
+			o, err := stored.Decode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		},
 		Count: func(t testing.TB, run types.UID) storetest.Count {
 			t.Helper()
 			var c storetest.Count
-			w.query(t, `SELECT (SELECT count(*) FROM ekiden.transcript WHERE run_uid = $1), (SELECT count(*) FROM ekiden.usage WHERE run_uid = $1), (SELECT count(*) FROM ekiden.outcomes WHERE run_uid = $1)`,
-				[]any{run}, &c.Entries, &c.Usage, &c.Outcomes)
+			w.query(t, `SELECT (SELECT count(*) FROM ekiden.transcript WHERE run_uid = $1), (SELECT count(*) FROM ekiden.usage WHERE run_uid = $1), (SELECT count(*) FROM ekiden.calls WHERE run_uid = $1), (SELECT count(*) FROM ekiden.outcomes WHERE run_uid = $1)`,
+				[]any{run}, &c.Entries, &c.Usage, &c.Calls, &c.Outcomes)
 			return c
 		},
 		Lose: w.proxy.Lose,
@@ -98,6 +118,18 @@ func (w *world) fixture() storetest.Fixture {
 }
 
 const finish = `UPDATE ekiden.claims SET final_at = now(), generation = generation + 1, holder = NULL, lease_until = NULL WHERE run_uid = $1 AND final_at IS NULL`
+
+const addPolicy = `
+INSERT INTO ekiden.policies (namespace_uid, version, body) SELECT $1, coalesce(max(version), 0) + 1, $2 FROM ekiden.policies WHERE namespace_uid = $1`
+
+func (w *world) policy(t testing.TB, set contract.PolicySet) {
+	t.Helper()
+	body, err := set.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.exec(t, addPolicy, w.namespace, string(body))
+}
 
 func (w *world) admit(t testing.TB, s contract.Snapshot) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,12 @@ type Fixture struct {
 	Plant func(t testing.TB, run types.UID, at int, stored record.Record)
 	// Replace puts another body in the place of the snapshot's.
 	Replace func(t testing.TB, run types.UID, body string)
+	// Decide puts what was decided on a seat into the run's inbox.
+	Decide func(t testing.TB, run types.UID, d contract.Delivery)
+	// Policy makes the set a new version of the policy of the namespace.
+	Policy func(t testing.TB, set contract.PolicySet)
+	// Outcome reads an outcome as whoever decides about the run does.
+	Outcome func(t testing.TB, run types.UID, segment int) contract.Outcome
 	// Count tells what is stored.
 	Count func(t testing.TB, run types.UID) Count
 	// Lose lets a transaction be carried out without an answer, after so many that are answered. Nil where answers
@@ -45,7 +52,7 @@ type Fixture struct {
 }
 
 // Count is how many rows a run has.
-type Count struct{ Entries, Usage, Outcomes int }
+type Count struct{ Entries, Usage, Calls, Outcomes int }
 
 // Snapshot is a snapshot of a new run.
 func Snapshot(namespace types.UID) contract.Snapshot {
@@ -76,13 +83,13 @@ var completed = contract.Outcome{Yield: contract.YieldCompleted, Result: "done"}
 
 // Run holds the store to the laws. make is called once a law.
 func Run(t *testing.T, make func(t *testing.T) Fixture) {
-	for name, law := range map[string]func(*testing.T, Fixture){
+	laws := map[string]func(*testing.T, Fixture){
 		"a claim reads the snapshot and the transcript":                                            claimReads,
 		"a run that was never admitted cannot be claimed":                                          claimUnknown,
 		"of two claims one works, and the other is told that the run is busy":                      twoClaims,
 		"of many claims at once one works":                                                         manyClaims,
 		"each claim has a higher generation":                                                       generations,
-		"a stale generation can neither append, beat, yield nor release":                           stale,
+		"a stale generation can neither append, begin, settle, beat, yield nor release":            stale,
 		"a lapsed lease can be taken over, a live one cannot":                                      takeover,
 		"a beat, an append and a claim each give the lease a whole TTL":                            renewal,
 		"a holder may renew a lapsed lease while its generation stands":                            lateRenewal,
@@ -111,7 +118,9 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		"of thousands of stale writes none is accepted":                                            staleStorm,
 		"an append, a yield and a release whose answer was lost can be repeated":                   lostAnswers,
 		"a claim whose answer was lost can be repeated without waiting for the lease":              lostClaim,
-	} {
+	}
+	maps.Copy(laws, lawsOfCalls)
+	for name, law := range laws {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			law(t, make(t))
@@ -256,6 +265,10 @@ func allFenced(t *testing.T, s segment.Session) {
 	}
 	_, err := s.Append(ctx, 0, nil, Spent(0, 1))
 	is(t, err, segment.ErrFenced)
+	_, err = s.Begin(ctx, Intent(0, 0))
+	is(t, err, segment.ErrFenced)
+	_, err = s.Settle(ctx, Settlement(0, 0, segment.ResultRefused))
+	is(t, err, segment.ErrFenced)
 	_, err = s.Beat(ctx)
 	is(t, err, segment.ErrFenced)
 	is(t, s.Yield(ctx, completed, Spent(0, 1)), segment.ErrFenced)
@@ -338,6 +351,10 @@ func afterRelease(t *testing.T, f Fixture) {
 		_, err := s.Beat(t.Context())
 		is(t, err, segment.ErrFenced)
 		_, err = s.Append(t.Context(), 0, entries(Answer(0, "late")), Spent(0, 1))
+		is(t, err, segment.ErrFenced)
+		_, err = s.Begin(t.Context(), Intent(0, 0))
+		is(t, err, segment.ErrFenced)
+		_, err = s.Settle(t.Context(), Settlement(0, 0, segment.ResultRefused))
 		is(t, err, segment.ErrFenced)
 		is(t, s.Yield(t.Context(), contract.Outcome{Yield: contract.YieldCheckpoint}, Spent(0, 1)), segment.ErrFenced)
 		f.counts(t, run, before)
@@ -656,12 +673,19 @@ func ended(t *testing.T, f Fixture) {
 	is(t, err, context.Canceled)
 	_, err = s.Append(ctx, 0, entries(Answer(0, "x")), nil)
 	is(t, err, context.Canceled)
+	_, err = s.Begin(ctx, Intent(0, 0))
+	is(t, err, context.Canceled)
+	_, err = s.Settle(ctx, Settlement(0, 0, segment.ResultRefused))
+	is(t, err, context.Canceled)
+	_, err = s.Policy(ctx)
+	is(t, err, context.Canceled)
 	is(t, s.Yield(ctx, completed, nil), context.Canceled)
 	is(t, s.Release(ctx, nil), context.Canceled)
 	_, _, err = f.Store.Claim(ctx, segment.Ask{Run: run, Holder: "test"})
 	is(t, err, context.Canceled)
 	_, err = s.Beat(t.Context())
 	ok(t, err)
+	f.counts(t, run, Count{})
 }
 
 func staleStorm(t *testing.T, f Fixture) {
@@ -677,7 +701,7 @@ func staleStorm(t *testing.T, f Fixture) {
 	late, spent := entries(Answer(1, "late")), Spent(1, 1)
 	for i := range n {
 		var err error
-		switch i % 4 {
+		switch i % 6 {
 		case 0:
 			_, err = old.Append(t.Context(), 1, late, spent)
 		case 1:
@@ -686,6 +710,10 @@ func staleStorm(t *testing.T, f Fixture) {
 			err = old.Yield(t.Context(), completed, spent)
 		case 3:
 			err = old.Release(t.Context(), spent)
+		case 4:
+			_, err = old.Begin(t.Context(), Intent(0, 0))
+		case 5:
+			_, err = old.Settle(t.Context(), Settlement(0, 0, segment.ResultAnswered))
 		}
 		if !errors.Is(err, segment.ErrFenced) {
 			t.Fatalf("stale write %d: got error %v, want ErrFenced", i, err)

@@ -1,0 +1,109 @@
+package segment
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/gate"
+)
+
+// turn names the next act of a turn whose calls are not all settled; nil means that they are. Calls run in the order in
+// which they were proposed: one behind another that waits for people waits too.
+func (s Situation) turn(t Transcript, a Answered) Act {
+	for i, c := range a.Calls {
+		if s.Gate == nil || !s.Gate.Offers(c.Tool) {
+			return Yield{failed(v1alpha1.ReasonUnknownTool, fmt.Sprintf("the model called %q, which the agent was not offered; nothing of that turn was called", contract.Clip(c.Tool, 64)))}
+		}
+		if r := s.Journal[CallKey{a.Turn, i}].Result; r != nil && r.Kind == ResultFailed && s.OnToolFailure == v1alpha1.ToolFailureFailRun {
+			return Yield{failed(v1alpha1.ReasonToolFailed, fmt.Sprintf("the tool %q failed (%s), and the definition says onToolFailure: FailRun", contract.Clip(c.Tool, 64), r.Code))}
+		}
+	}
+	for i := range a.Calls {
+		if s.Journal[CallKey{a.Turn, i}].Result == nil {
+			return s.call(t, a, i)
+		}
+	}
+	return nil
+}
+
+// call names the act for the first call of a turn that is not settled.
+func (s Situation) call(t Transcript, a Answered, i int) Act {
+	begun := s.Journal[CallKey{a.Turn, i}]
+	if begun.Begun && !begun.repeatable() {
+		return Refuse{Settlement{CallKey: begun.CallKey, Tool: begun.Tool, Effect: begun.Effect, Digest: begun.Digest, Result: unknown()}}
+	}
+	left := int(s.Limits.ToolCalls) - s.Journal.sent()
+	if begun.Begun { // it has its place among them already
+		left++
+	}
+	switch v := s.judge(a, i, left).(type) {
+	case gate.Granted:
+		timeout := time.Duration(v.Permit.Tool().TimeoutSeconds) * time.Second
+		if act := s.handOver(t, s.Now.Add(timeout)); act != nil {
+			return act
+		}
+		return Invoke{v.Permit}
+	case gate.Refused:
+		r := CallResult{Kind: ResultRefused, Code: v.Code, Text: v.Text, Bytes: int64(len(v.Text))}
+		if begun.Begun && begun.Effect != v1alpha1.EffectRead { // it may have been sent before it was refused
+			r = unknown()
+		}
+		return Refuse{Settlement{CallKey: CallKey{a.Turn, i}, Tool: v.Tool, Effect: v.Effect, Digest: v.Digest, Result: r}}
+	case gate.Wanted:
+		return Yield{contract.Outcome{Yield: contract.YieldWaiting, Wait: s.wait(a, i, left)}}
+	case gate.Exhausted:
+		return Yield{s.ceiling(t, fmt.Sprintf("toolCalls: %d of %d used", s.Journal.sent(), s.Limits.ToolCalls))}
+	default: // Unknown was seen before the turn's first call
+		return Yield{failed(v1alpha1.ReasonUnknownTool, "the model called a tool that it was not offered")}
+	}
+}
+
+func (s Situation) judge(a Answered, i, left int) gate.Verdict {
+	c := a.Calls[i]
+	return s.Gate.Judge(
+		gate.Proposal{Turn: a.Turn, Index: i, Tool: c.Tool, Arguments: c.Arguments, Cut: a.Finish == FinishLength},
+		gate.Circumstances{Left: left, Rules: s.Rules, PolicyVersion: s.PolicyVersion, Inbox: s.Inbox},
+	)
+}
+
+// wait asks about call i and, at the same time, about every later call of the turn that wants a decision, as far as the
+// limits reach.
+func (s Situation) wait(a Answered, i, left int) *contract.Wait {
+	w := &contract.Wait{}
+	for _, d := range s.Inbox {
+		w.Cursor = max(w.Cursor, d.Seq)
+	}
+	for ; i < len(a.Calls) && left > 0; i++ {
+		if s.Journal[CallKey{a.Turn, i}].Result != nil {
+			continue
+		}
+		switch v := s.judge(a, i, left).(type) {
+		case gate.Wanted:
+			w.Asks = append(w.Asks, v.Ask)
+			left--
+		case gate.Granted:
+			left--
+		}
+	}
+	return w
+}
+
+// unknown is the result of a call that was begun by a process which is gone.
+func unknown() CallResult {
+	const text = "The call was sent, or was about to be sent, when the process that made it was lost. Whether it took effect is unknown. " +
+		"Do not assume either, and do not repeat it before you have found out."
+	return CallResult{Kind: ResultIndeterminate, Code: "ProcessLost", Text: text, Bytes: int64(len(text))}
+}
+
+// sent is how many calls have been begun.
+func (j Journal) sent() int {
+	n := 0
+	for _, c := range j {
+		if c.Begun {
+			n++
+		}
+	}
+	return n
+}
