@@ -25,9 +25,11 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/model/openai"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
+	"github.com/ekiden-dev/ekiden/runtime/tool"
 )
 
 const usage = `Usage: segment --run UID (--dsn DSN | --dsn-file FILE) [flags]
+       segment discover --dsn-file FILE [flags]
 
 Runs one segment of an agent run against Postgres and ends with
   0   there is an outcome, a cancel or an end, and nothing left to do
@@ -48,22 +50,31 @@ type options struct {
 	attempt        int
 	dsn, dsnFile   string
 	credentialFile string
+	toolDir        string
 	terminationLog string
 }
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	o, err := parse(os.Args[1:], os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		os.Exit(contract.ExitDone)
+	if len(os.Args) > 1 && os.Args[1] == "discover" {
+		os.Exit(discovery(log, os.Args[2:]))
 	}
+	o, err := parse(os.Args[1:], os.Stderr)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "segment: %v\nTry: segment --help\n", err)
-		os.Exit(contract.ExitUsage)
+		os.Exit(misused("segment", err))
 	}
 	log = log.With("run", o.run, "segment", o.segment, "attempt", o.attempt)
 	fault, err := run(context.Background(), o, stopped(), os.Stdout)
 	os.Exit(leave(log, o, fault, err))
+}
+
+// misused tells of a wrong command line, unless it asked for help, and is the exit code.
+func misused(command string, err error) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return contract.ExitDone
+	}
+	fmt.Fprintf(os.Stderr, "segment: %v\nTry: %s --help\n", err, command)
+	return contract.ExitUsage
 }
 
 func parse(args []string, out io.Writer) (options, error) {
@@ -80,6 +91,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.StringVar(&o.dsn, "dsn", "", "DSN of Postgres")
 	fs.StringVar(&o.dsnFile, "dsn-file", "", "file that holds the DSN of Postgres")
 	fs.StringVar(&o.credentialFile, "credential-file", "", "file that holds the key of the model endpoint")
+	fs.StringVar(&o.toolDir, "tool-credentials-dir", "", "directory that holds the keys of tool servers, each as SERVER/key")
 	fs.StringVar(&o.terminationLog, "termination-log", "", "file to which a fault is written")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -168,7 +180,12 @@ func work(ctx context.Context, o options, claim segment.Claim, session segment.S
 	if err != nil {
 		return nil, err
 	}
-	s := segment.Segment{Claim: claim, Session: session, Model: model, Price: price, Stop: stop, Emit: emitter(out)}
+	tools, err := tool.New(agent.Servers, o.toolDir, agent.Retry)
+	if err != nil {
+		return nil, err
+	}
+	defer tools.Close()
+	s := segment.Segment{Claim: claim, Session: session, Model: model, Tools: tools, Price: price, Stop: stop, Emit: emitter(out)}
 	return s.Run(ctx)
 }
 
@@ -221,7 +238,11 @@ func leave(log *slog.Logger, o options, fault *contract.Fault, err error) int {
 	switch {
 	case fault != nil:
 		log.Warn("another attempt may fare better", "fault", fault.Code, "reason", fault.Message)
-		b, _ := json.Marshal(fault) // a struct of strings and a number
+		told := *fault
+		if told.Code == contract.FaultLedger {
+			told.Message = trouble(o)
+		}
+		b, _ := json.Marshal(told) // a struct of strings and a number
 		lastWords(log, o, b)
 		return contract.ExitFault
 	case errors.Is(err, segment.ErrOver), errors.Is(err, segment.ErrFenced):
@@ -229,7 +250,7 @@ func leave(log *slog.Logger, o options, fault *contract.Fault, err error) int {
 		return contract.ExitDone
 	case err != nil:
 		log.Error("segment crashed", "error", err.Error())
-		lastWords(log, o, []byte(contract.Clip(err.Error(), contract.MaxMessage)))
+		lastWords(log, o, []byte(contract.Clip(inWords(o, err), contract.MaxMessage)))
 		return 1
 	default:
 		return contract.ExitDone
