@@ -15,6 +15,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/request"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/controllers/metrics"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
@@ -53,6 +54,8 @@ func (r *Reconciler) do(ctx context.Context, run *v1alpha1.AgentRun, o *observat
 	case lifecycle.Finish:
 		_, err := r.Ledger.Finish(ctx, run.UID, e.End)
 		return found{}, err
+	case lifecycle.Raise:
+		return r.raise(ctx, run, o, e)
 	case lifecycle.Remove:
 		uid := run.UID
 		return found{}, client.IgnoreNotFound(r.Client.Delete(ctx, run, &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}))
@@ -68,10 +71,13 @@ func (r *Reconciler) patch(ctx context.Context, run *v1alpha1.AgentRun, change f
 	return r.Client.Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// admit makes sure that the namespace has its login, and freezes the run.
+// admit makes sure that the namespace has its login and its policy, and freezes the run.
 func (r *Reconciler) admit(ctx context.Context, o *observation) (found, error) {
-	if taken, err := r.provisioned(ctx, o.namespace); err != nil || taken != (found{}) {
-		return taken, err
+	if f, err := r.provisioned(ctx, o.namespace); err != nil || f != (found{}) {
+		return f, err
+	}
+	if err := r.Project(ctx, o.namespace); err != nil {
+		return found{}, err
 	}
 	err := r.Ledger.Admit(ctx, o.admission)
 	var dup *ledger.DuplicateError
@@ -81,24 +87,34 @@ func (r *Reconciler) admit(ctx context.Context, o *observation) (found, error) {
 	return found{}, err
 }
 
-// provisioned provisions the namespace, or finds that its Secret is not ours.
+// provisioned provisions the namespace, or finds that its Secret is not ours or is refused.
 func (r *Reconciler) provisioned(ctx context.Context, ns *corev1.Namespace) (found, error) {
 	err := r.provision(ctx, ns)
 	if errors.Is(err, errForeignSecret) {
 		return found{taken: err.Error()}, nil
 	}
-	return found{}, err
+	return refused(err)
+}
+
+// refused finds a no of the API server that stands until somebody does something: a quota, a policy, a right that is
+// missing. A namespace that goes is none: the run is cancelled as soon as that shows.
+func refused(err error) (found, error) {
+	no := apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+	if !no || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return found{}, err
+	}
+	return found{blocked: err.Error()}, nil
 }
 
 // start begins an attempt: its row, its Job, the Job's UID, in this order. The row comes first so that no Job runs
-// unknown to the ledger; the UID comes last so that a Job which vanishes is told from one that was never created.
+// unknown to the ledger, and so that what is refused has a beginning from which its time counts; the UID comes last so that a Job which vanishes is told from one that was never created.
 func (r *Reconciler) start(ctx context.Context, run *v1alpha1.AgentRun, o *observation, k lifecycle.AttemptKey) (found, error) {
-	// Again, because somebody may have deleted the Secret since: the pod would wait for it without a word.
-	if taken, err := r.provisioned(ctx, o.namespace); err != nil || taken != (found{}) {
-		return taken, err
-	}
 	if err := r.Ledger.BeginAttempt(ctx, run.UID, k); err != nil {
 		return found{}, err
+	}
+	// Again, because somebody may have deleted the Secret since: the pod would wait for it without a word.
+	if f, err := r.provisioned(ctx, o.namespace); err != nil || f != (found{}) {
+		return f, err
 	}
 	j := job.Build(run, k, o.record.Terms, r.SegmentImage)
 	err := r.Client.Create(ctx, j)
@@ -111,9 +127,25 @@ func (r *Reconciler) start(ctx context.Context, run *v1alpha1.AgentRun, o *obser
 		}
 	}
 	if err != nil {
-		return found{}, err
+		return refused(fmt.Errorf("job %s: %w", j.Name, err))
 	}
 	return found{}, r.Ledger.StoreJob(ctx, run.UID, k, j.UID)
+}
+
+// raise asks people about one seat of a call.
+func (r *Reconciler) raise(ctx context.Context, run *v1alpha1.AgentRun, o *observation, e lifecycle.Raise) (found, error) {
+	q := request.Build(run, run.Spec.Principal, e, o.record.OutcomeAt)
+	err := r.Client.Create(ctx, q)
+	if !apierrors.IsAlreadyExists(err) {
+		return found{}, err
+	}
+	if err = r.Live.Get(ctx, client.ObjectKeyFromObject(q), q); err != nil {
+		return found{}, err
+	}
+	if !request.Same(q, run, e) {
+		return found{taken: fmt.Sprintf("an ApprovalRequest named %s exists and is not about this call: delete it and start another run", q.Name)}, nil
+	}
+	return found{}, nil
 }
 
 // stop deletes the attempt's Job; its pod is told to stop and has its grace.

@@ -171,6 +171,9 @@ func (l life) verify(w *world) {
 	var keys []lifecycle.AttemptKey
 	for _, a := range w.ledger.Every(uid) {
 		keys = append(keys, a.AttemptKey)
+		if a.EndedAt.IsZero() {
+			w.Errorf("attempt %+v was left open", a)
+		}
 	}
 	if diff := cmp.Diff(l.wantAttempts, keys); diff != "" {
 		w.Errorf("attempts (-want +got):\n%s", diff)

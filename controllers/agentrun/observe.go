@@ -15,7 +15,9 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/request"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
 // observation is what was gathered: the facts to decide by, and what acting and recording need besides.
@@ -36,6 +38,8 @@ type found struct {
 	duplicate *v1alpha1.RunReference
 	// taken says that an object the run needs belongs to somebody else.
 	taken string
+	// blocked says why the API server refuses an object the run needs.
+	blocked string
 	// unfit is observation's, from the round in which the run was admitted.
 	unfit string
 }
@@ -68,8 +72,12 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 		o.Admission = &lifecycle.Admission{
 			Terms: rec.Terms, Seed: string(run.UID), CancelledAt: rec.CancelledAt, End: rec.End,
 			Attempts: rec.Attempts, Outcome: rec.Outcome, Lapsed: rec.Lapsed,
+			OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits,
 		}
-		o.Taken = f.taken
+		if o.Requests, err = r.requests(ctx, run, rec); err != nil {
+			return nil, err
+		}
+		o.Taken, o.Blocked = f.taken, f.blocked
 		o.Sighting, err = r.sight(ctx, run, rec, jobs, pods)
 		return o, err
 	}
@@ -87,6 +95,10 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 	}
 	if f.taken != "" {
 		o.wait(v1alpha1.ReasonNameTaken, "%s", f.taken)
+		return o, nil
+	}
+	if f.blocked != "" {
+		o.wait(v1alpha1.ReasonPodNotStarted, "%s", f.blocked)
 		return o, nil
 	}
 	return o, r.prepare(ctx, run, o)
@@ -129,6 +141,24 @@ func (r *Reconciler) cluster(ctx context.Context, run *v1alpha1.AgentRun) ([]bat
 	return jobs.Items, pods.Items, nil
 }
 
+// requests are the run's ApprovalRequests in the cache. Only a run that waits is asked for them.
+func (r *Reconciler) requests(ctx context.Context, run *v1alpha1.AgentRun, rec *ledger.Record) ([]lifecycle.Request, error) {
+	if rec.Outcome == nil || rec.Outcome.Yield != contract.YieldWaiting || rec.End != nil {
+		return nil, nil
+	}
+	var list v1alpha1.ApprovalRequestList
+	if err := r.Client.List(ctx, &list, client.InNamespace(run.Namespace), client.MatchingLabels{v1alpha1.LabelRunUID: string(run.UID)}); err != nil {
+		return nil, fmt.Errorf("listing approval requests: %w", err)
+	}
+	var out []lifecycle.Request
+	for i := range list.Items {
+		if q, ours := request.Read(&list.Items[i], run); ours {
+			out = append(out, q)
+		}
+	}
+	return out, nil
+}
+
 // sight is what the cluster shows of the newest attempt. A Job that the cache does not have is asked for once more,
 // live: the cache may lag behind our own creation.
 func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *ledger.Record, jobs []batchv1.Job, pods []corev1.Pod) (lifecycle.Sighting, error) {
@@ -141,15 +171,9 @@ func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *led
 	if !a.EndedAt.IsZero() || unwritten && rec.CancelledAt.IsZero() {
 		return lifecycle.Sighting{}, nil
 	}
-	var its []corev1.Pod
-	for _, p := range pods {
-		if k, ok := job.Key(p.Labels); ok && k == a.AttemptKey {
-			its = append(its, p)
-		}
-	}
 	for i := range jobs {
 		if jobs[i].UID == a.Job {
-			return job.Read(&jobs[i], its), nil
+			return job.Read(&jobs[i], job.Made(pods, a.Job)), nil
 		}
 	}
 	var live batchv1.Job
@@ -158,11 +182,11 @@ func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *led
 	case client.IgnoreNotFound(err) != nil:
 		return lifecycle.Sighting{}, fmt.Errorf("looking for the Job of segment %d: %w", a.Segment, err)
 	case err == nil && (live.UID == a.Job || unwritten && made(&live, run, a.AttemptKey)):
-		return job.Read(&live, its), nil
-	case unwritten && len(its) == 0: // it was never created
+		return job.Read(&live, job.Made(pods, live.UID)), nil
+	case unwritten: // it was never created, or is gone unknown: whatever its pod does, the cancel is committed
 		return lifecycle.Sighting{}, nil
 	default:
-		return job.Read(nil, its), nil
+		return job.Read(nil, job.Made(pods, a.Job)), nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,13 @@ func (r *Reconciler) prepare(ctx context.Context, run *v1alpha1.AgentRun, o *obs
 	if err != nil || revision == nil {
 		return err
 	}
+	if offered, err := r.offered(ctx, revision, o); err != nil || !offered {
+		return err
+	}
+	tools, grant, err := r.tools(ctx, revision, o)
+	if err != nil || o.Waiting != nil {
+		return err
+	}
 	task, err := r.task(ctx, run, o)
 	if err != nil || task == "" {
 		return err
@@ -42,10 +50,13 @@ func (r *Reconciler) prepare(ctx context.Context, run *v1alpha1.AgentRun, o *obs
 			Run: contract.Identity{
 				Namespace: run.Namespace, NamespaceUID: o.namespace.UID, Name: run.Name, UID: run.UID, RootUID: run.UID,
 			},
-			Revision:  revision.Name,
-			Agent:     agent,
-			Principal: run.Spec.Principal,
-			Task:      task,
+			Revision:   revision.Name,
+			Definition: revision.Spec.DefinitionRef.Name,
+			Agent:      agent,
+			Tools:      tools,
+			Grant:      grant,
+			Principal:  run.Spec.Principal,
+			Task:       task,
 		},
 	}
 	return nil
@@ -88,6 +99,48 @@ func (r *Reconciler) revision(ctx context.Context, run *v1alpha1.AgentRun, o *ob
 		return nil, nil
 	}
 	return &revision, nil
+}
+
+// offered reports whether the platform still offers the endpoint with which the revision was compiled: a pinned or a last
+// good revision is no way to keep one that was narrowed or taken back. False with no error means that o says what is waited for.
+func (r *Reconciler) offered(ctx context.Context, revision *v1alpha1.DefinitionRevision, o *observation) (bool, error) {
+	frozen := revision.Spec.Agent.Model
+	var live v1alpha1.ModelEndpoint
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: revision.Namespace, Name: frozen.Name}, &live)
+	field := changed(reach{frozen.Endpoint.URL, frozen.Endpoint.Credentials, frozen.Endpoint.Egress}, reach{live.Spec.URL, live.Spec.Credentials, live.Spec.Egress})
+	switch {
+	case apierrors.IsNotFound(err):
+		o.wait(v1alpha1.ReasonDefinitionNotReady, "revision %q needs ModelEndpoint %q, which is not in this namespace: apply it, or use a definition with another", revision.Name, frozen.Name)
+	case err != nil:
+		return false, fmt.Errorf("model endpoint %s: %w", frozen.Name, err)
+	case field != "":
+		o.wait(v1alpha1.ReasonDefinitionNotReady, "%s of ModelEndpoint %q is not what revision %q was compiled with: use a revision that was compiled since, or correct the definition if its newest edit does not compile", field, live.Name, revision.Name)
+	default:
+		return true, nil
+	}
+	return false, nil
+}
+
+// reach is what a segment reaches, with which key, and past which ranges.
+type reach struct {
+	url         string
+	credentials v1alpha1.Credentials
+	egress      v1alpha1.Egress
+}
+
+// changed names the first field by which something is reached elsewhere or with another key than before, or none.
+func changed(before, now reach) string {
+	sorted := func(e v1alpha1.Egress) []string { return slices.Sorted(slices.Values(e.Allow)) }
+	switch {
+	case before.url != now.url:
+		return "spec.url"
+	case before.credentials != now.credentials:
+		return "spec.credentials"
+	case !slices.Equal(sorted(before.egress), sorted(now.egress)):
+		return "spec.egress"
+	default:
+		return ""
+	}
 }
 
 // task is the input as the model sees it. Empty with no error means that o says what is waited for, or why it is refused.

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
@@ -22,7 +24,8 @@ import (
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/status,verbs=patch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/finalizers,verbs=update
-// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;definitionrevisions;agentpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;definitionrevisions;agentpolicies;modelendpoints,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=approvalrequests,verbs=get;list;watch;create;manage
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
@@ -37,6 +40,11 @@ type Reconciler struct {
 	Live   client.Reader
 	Ledger ledger.Ledger
 	Events events.EventRecorder
+
+	// Project makes sure that the policy of a namespace is in the ledger before its first run is.
+	Project func(ctx context.Context, ns *corev1.Namespace) error
+	// Woken tells of runs whose calls were decided on. Nil is for tests.
+	Woken <-chan event.TypedGenericEvent[client.Object]
 
 	// Namespace is the manager's own: its default policy is the floor under every other.
 	Namespace string

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -35,7 +36,7 @@ import (
 // TestWhatARunIsFrozenWith is about runs that are admitted at the first look.
 func TestWhatARunIsFrozenWith(t *testing.T) {
 	t.Parallel()
-	limits := v1alpha1.Limits{Segments: 20, Turns: 40, ActiveSeconds: 1800}
+	limits := v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800}
 	input := func(in v1alpha1.RunInput) func(*v1alpha1.AgentRun) {
 		return func(r *v1alpha1.AgentRun) { r.Spec.Input = in }
 	}
@@ -61,12 +62,12 @@ func TestWhatARunIsFrozenWith(t *testing.T) {
 		},
 		"limits that the run narrows, and does not widen": {
 			given: given.Narrowed(v1alpha1.Limits{Segments: 2, Turns: 1000}), wantTask: "Sort ticket 4711.",
-			wantLimits: v1alpha1.Limits{Segments: 2, Turns: 40, ActiveSeconds: 1800},
+			wantLimits: v1alpha1.Limits{Segments: 2, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
 		},
 		"limits that the policy of the namespace clips, and that of the manager's": {
 			given: given.Narrowed(v1alpha1.Limits{Segments: 2}), wantTask: "Sort ticket 4711.",
 			objects:    []client.Object{policy(namespace, v1alpha1.Limits{Segments: 9, Turns: 9}), policy(system, v1alpha1.Limits{Turns: 10, ActiveSeconds: 60})},
-			wantLimits: v1alpha1.Limits{Segments: 2, Turns: 9, ActiveSeconds: 60},
+			wantLimits: v1alpha1.Limits{Segments: 2, Turns: 9, ToolCalls: 40, ActiveSeconds: 60},
 		},
 		"limits that a policy of another name or namespace does not touch": {
 			given: given.Task("x"), wantTask: "x", wantLimits: limits,
@@ -88,7 +89,7 @@ func TestWhatARunIsFrozenWith(t *testing.T) {
 			agent.Limits = tc.wantLimits
 			want := []ledger.Admission{{IdempotencyKey: "k", Snapshot: contract.Snapshot{
 				Run:      contract.Identity{Namespace: namespace, NamespaceUID: teamUID, Name: "run", UID: uid, RootUID: uid},
-				Revision: revision.Name, Agent: agent, Principal: v1alpha1.Principal{User: "jane"}, Task: tc.wantTask,
+				Revision: revision.Name, Definition: given.Agent, Agent: agent, Principal: v1alpha1.Principal{User: "jane"}, Task: tc.wantTask,
 			}}}
 			if diff := cmp.Diff(want, w.admitted); diff != "" {
 				t.Errorf("admission (-want +got):\n%s", diff)
@@ -109,6 +110,12 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 		change(o[0].(*v1alpha1.AgentDefinition), o[1].(*v1alpha1.DefinitionRevision))
 		return o
 	}
+	offering := func(change func(*v1alpha1.ModelEndpointSpec)) []client.Object {
+		o := compiled()
+		change(&o[2].(*v1alpha1.ModelEndpoint).Spec)
+		return o
+	}
+	revision := compiled()[1].GetName()
 	input := func(in v1alpha1.RunInput) func(*v1alpha1.AgentRun) {
 		return func(r *v1alpha1.AgentRun) { r.Spec.Input = in }
 	}
@@ -157,6 +164,26 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 				Spec:       v1alpha1.DefinitionRevisionSpec{DefinitionRef: v1alpha1.DefinitionReference{Kind: v1alpha1.AgentDefinitionKind, Name: "other"}},
 			}),
 			wantPhase: v1alpha1.RunFailed, wantReason: invalid, wantMessage: `"other-1" is a revision of AgentDefinition "other", not of "triage"`,
+		},
+		"an endpoint that was taken back": {
+			given: []func(*v1alpha1.AgentRun){pinned(revision)}, objects: compiled()[:2],
+			wantPhase: v1alpha1.RunQueued, wantReason: notReady, wantMessage: `needs ModelEndpoint "gpt-main", which is not in this namespace: apply it`,
+		},
+		"an endpoint that answers elsewhere now": {
+			given: []func(*v1alpha1.AgentRun){pinned(revision)}, objects: offering(func(s *v1alpha1.ModelEndpointSpec) { s.URL = "http://other/v1" }),
+			wantPhase: v1alpha1.RunQueued, wantReason: notReady, wantMessage: `spec.url of ModelEndpoint "gpt-main" is not what revision "` + revision + `" was compiled with: use a revision`,
+		},
+		"an endpoint whose key is another now": {
+			objects:   offering(func(s *v1alpha1.ModelEndpointSpec) { s.Credentials.SecretRef.Name = "other" }),
+			wantPhase: v1alpha1.RunQueued, wantReason: notReady, wantMessage: `spec.credentials of ModelEndpoint "gpt-main" is not`,
+		},
+		"an endpoint that was narrowed": {
+			objects:   offering(func(s *v1alpha1.ModelEndpointSpec) { s.Egress.Allow = nil }),
+			wantPhase: v1alpha1.RunQueued, wantReason: notReady, wantMessage: `spec.egress of ModelEndpoint "gpt-main" is not`,
+		},
+		"an endpoint that never came back": {
+			given: []func(*v1alpha1.AgentRun){old}, objects: compiled()[:2],
+			wantPhase: v1alpha1.RunFailed, wantReason: notReady, wantMessage: `gave up after 120 seconds: revision "` + revision + `" needs ModelEndpoint`,
 		},
 		"a definition that came late because nobody looked": {
 			given: []func(*v1alpha1.AgentRun){func(r *v1alpha1.AgentRun) {
@@ -370,6 +397,8 @@ func TestTheSecretOfAnotherLogin(t *testing.T) {
 	t.Parallel()
 	for name, dsn := range map[string]string{
 		"another login":  "postgres://ekiden_other:s3cret@pg.example:5432/ekiden",
+		"no password":    fmt.Sprintf("postgres://%s:@pg.example:5432/ekiden", ledger.LoginOf(teamUID)),
+		"a strange one":  fmt.Sprintf("postgres://%s:s3cret%%20x@pg.example:5432/ekiden", ledger.LoginOf(teamUID)),
 		"no login":       "postgres://pg.example:5432/ekiden",
 		"no DSN":         "s3cret ://",
 		"nothing at all": "",
@@ -413,6 +442,147 @@ func TestAnAddressThatIsNone(t *testing.T) {
 	w.SegmentDSN = "host=pg password=s3cret"
 	if _, err := w.Reconcile(t.Context(), w.run()); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("got error %v", err)
+	}
+}
+
+// TestAnObjectThatIsRefused is shown with the API server's words, taken once it is allowed, and given up after its time.
+func TestAnObjectThatIsRefused(t *testing.T) {
+	t.Parallel()
+	group := schema.GroupResource{Resource: "things"}
+	quota := apierrors.NewForbidden(group, "x", errors.New("exceeded quota: team"))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Thing"}, "x", nil)
+	going := apierrors.NewForbidden(group, "x", errors.New("it is being terminated"))
+	going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	busy := apierrors.NewTooManyRequestsError("later")
+	isJob := func(o client.Object) bool { _, ok := o.(*batchv1.Job); return ok }
+	isSecret := func(o client.Object) bool { _, ok := o.(*corev1.Secret); return ok }
+	const starting, not = v1alpha1.ReasonStarting, v1alpha1.ReasonPodNotStarted
+	for name, tc := range map[string]struct {
+		what       func(client.Object) bool
+		no         error
+		wantPhase  v1alpha1.RunPhase
+		wantReason string
+		want       string
+		wantEnd    string
+	}{
+		"a Job beyond a quota":    {isJob, quota, v1alpha1.RunRunning, starting, "segment 0 waits for its pod: job run-", `did not start within 300 seconds: job run-`},
+		"a Job that is invalid":   {isJob, invalid, v1alpha1.RunRunning, starting, `Thing "x" is invalid`, `Thing "x" is invalid`},
+		"a Secret beyond a quota": {isSecret, quota, v1alpha1.RunQueued, not, "secret team/ekiden-postgres: things \"x\" is forbidden: exceeded quota: team", "gave up after 120 seconds: secret"},
+		"a Job in a namespace that goes, as far as the cache knows": {what: isJob, no: going},
+		"a Job of an API server that is busy":                       {what: isJob, no: busy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begin := func() *world {
+				w := newWorld(t, append(compiled(), theRun())...)
+				w.refuse = func(o client.Object) error {
+					if tc.what(o) {
+						return tc.no
+					}
+					return nil
+				}
+				return w
+			}
+			w := begin()
+			if tc.want == "" {
+				if _, err := w.Reconcile(t.Context(), w.run()); !errors.Is(err, tc.no) {
+					t.Errorf("got error %v", err)
+				}
+				return
+			}
+			w.reconcile()
+			w.want(tc.wantPhase, tc.wantReason, tc.want)
+			statuses := len(w.statuses)
+			if again := w.reconcile(); again.RequeueAfter != 5*time.Second || len(w.statuses) != statuses {
+				t.Errorf("looks again after %s, and wrote %d statuses", again.RequeueAfter, len(w.statuses)-statuses)
+			}
+			w.refuse = nil
+			w.settle(nil)
+			w.want(v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted, "")
+
+			w = begin()
+			w.reconcile()
+			w.now = w.now.Add(lifecycle.StartWithin)
+			w.age(lifecycle.ReadyWithin)
+			w.settle(nil)
+			w.want(v1alpha1.RunFailed, v1alpha1.ReasonPodNotStarted, tc.wantEnd)
+			for _, a := range w.ledger.Every(uid) {
+				if a.Class != lifecycle.Stopped {
+					t.Errorf("an attempt is left as %+v", a)
+				}
+			}
+		})
+	}
+}
+
+// TestAPodThatIsNotOurs carries our labels and has ended.
+func TestAPodThatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(compiled(), theRun())...)
+	w.reconcile()
+	w.turn()
+	p := w.pods()[0]
+	w.ok(w.api.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "copy", Labels: p.Labels, Annotations: p.Annotations}}))
+	for _, p := range w.pods() {
+		if p.Name == "copy" {
+			w.become(&p, corev1.PodFailed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}})
+		}
+	}
+	w.reconcile()
+	if got := w.ledger.Every(uid); len(got) != 1 || !got[0].EndedAt.IsZero() {
+		t.Errorf("attempts %+v", got)
+	}
+}
+
+// TestNoAttemptIsLeftOpen however its run ends.
+func TestNoAttemptIsLeftOpen(t *testing.T) {
+	t.Parallel()
+	atWork := func(w *world) {
+		w.reconcile()
+		w.turn()
+		w.turn()
+	}
+	for name, tc := range map[string]struct {
+		given func(*world)
+		want  lifecycle.AttemptClass
+	}{
+		"its outcome was there before its container had ended": {
+			given: func(w *world) {
+				atWork(w)
+				w.ledger.Yield(uid, 0, contract.Outcome{Yield: contract.YieldCompleted, Result: "42"})
+			},
+			want: lifecycle.Yielded,
+		},
+		"its run was cancelled and it did not stop": {
+			given: func(w *world) {
+				atWork(w)
+				w.cancel()
+				w.reconcile()
+				w.now = w.now.Add(lifecycle.StopWithin)
+			},
+			want: lifecycle.Stopped,
+		},
+		"its pod never started": {
+			given: func(w *world) {
+				w.reconcile()
+				w.now = w.now.Add(lifecycle.StartWithin)
+			},
+			want: lifecycle.Stopped,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append(compiled(), theRun())...)
+			w.fate = func(lifecycle.AttemptKey) fate { return fate{silent: true} }
+			tc.given(w)
+			w.reconcile()
+			if got := w.ledger.Every(uid); len(got) != 1 || got[0].Class != tc.want || got[0].EndedAt.IsZero() {
+				t.Errorf("attempts %+v", got)
+			}
+			if w.run().Status.FinishedAt.IsZero() || tc.want == lifecycle.Stopped && len(w.jobs()) != 0 {
+				t.Errorf("%+v, with %d Jobs", w.run().Status, len(w.jobs()))
+			}
+		})
 	}
 }
 
@@ -553,7 +723,7 @@ func TestStatusOfAWholeRun(t *testing.T) {
 			condition(v1alpha1.ConditionFinished, v1alpha1.ReasonCompleted, ""),
 		},
 		ObservedGeneration: 1, Phase: v1alpha1.RunSucceeded, Revision: objects[1].GetName(), SnapshotDigest: rec.SnapshotDigest,
-		Root: v1alpha1.RunReference{Name: "run", UID: uid}, Limits: v1alpha1.Limits{Segments: 20, Turns: 9, ActiveSeconds: 1800},
+		Root: v1alpha1.RunReference{Name: "run", UID: uid}, Limits: v1alpha1.Limits{Segments: 20, Turns: 9, ToolCalls: 40, ActiveSeconds: 1800},
 		Segment: new(int32), StartedAt: metav1.NewTime(noon), FinishedAt: metav1.NewTime(noon), ActiveSeconds: number(1),
 		Usage:  v1alpha1.RunUsage{Turns: 1, InputTokens: 100, CachedInputTokens: 10, OutputTokens: 5, Cost: "0.000042"},
 		Result: v1alpha1.RunResult{Text: "42", Completeness: v1alpha1.Whole, Bytes: 2, Digest: contract.Digest([]byte("42"))},
@@ -721,6 +891,30 @@ func TestWhoWaitsForADefinition(t *testing.T) {
 	}
 }
 
+// TestWhatOfAnEndpointMayChange under a revision that was compiled before.
+func TestWhatOfAnEndpointMayChange(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		given func(*v1alpha1.ModelEndpointSpec)
+		want  string
+	}{
+		"nothing":                {given: func(*v1alpha1.ModelEndpointSpec) {}},
+		"the order of ranges":    {given: func(s *v1alpha1.ModelEndpointSpec) { s.Egress.Allow = []string{"10.0.0.0/8", "127.0.0.0/8"} }},
+		"what it costs and does": {given: func(s *v1alpha1.ModelEndpointSpec) { s.Pricing, s.ContextWindowTokens = v1alpha1.Pricing{}, 5 }},
+		"where it is":            {given: func(s *v1alpha1.ModelEndpointSpec) { s.URL += "/" }, want: "spec.url"},
+		"the header of its key":  {given: func(s *v1alpha1.ModelEndpointSpec) { s.Credentials.Header = "X-Key" }, want: "spec.credentials"},
+		"one range of two":       {given: func(s *v1alpha1.ModelEndpointSpec) { s.Egress.Allow = s.Egress.Allow[:1] }, want: "spec.egress"},
+	} {
+		before := given.Endpoint(namespace, "http://127.0.0.1/v1").Spec
+		before.Egress.Allow = []string{"127.0.0.0/8", "10.0.0.0/8"}
+		now := *before.DeepCopy()
+		tc.given(&now)
+		if got := changed(reach{before.URL, before.Credentials, before.Egress}, reach{now.URL, now.Credentials, now.Egress}); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestWake(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -767,6 +961,17 @@ func (w *world) terminate() {
 		w.ok(w.api.Update(w.Context(), &ns))
 	}
 	w.ok(w.api.Delete(w.Context(), &ns))
+}
+
+// age lets the run have waited in the queue for so long already.
+func (w *world) age(d time.Duration) {
+	w.Helper()
+	r := w.run()
+	for i := range r.Status.Conditions {
+		c := &r.Status.Conditions[i]
+		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.Add(-d))
+	}
+	w.ok(w.api.Status().Update(w.Context(), r))
 }
 
 func asJSON(t *testing.T, v any) string {

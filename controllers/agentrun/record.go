@@ -13,6 +13,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/request"
 	"github.com/ekiden-dev/ekiden/controllers/metrics"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
@@ -79,9 +80,25 @@ func report(run *v1alpha1.AgentRun, o *observation, rep lifecycle.Report) {
 		set(v1alpha1.ConditionCancelRequested, metav1.ConditionTrue, v1alpha1.ReasonCancelling, "nothing new begins")
 	}
 	admitted(s, run, o)
+	s.WaitingOn = waitingOn(run, rep.Waiting)
 	if rep.Ended {
 		end(s, o, rep)
 	}
+}
+
+// mostNames is how many requests are named in a status.
+const mostNames = 8
+
+// waitingOn says what the run waits for, or nothing.
+func waitingOn(run *v1alpha1.AgentRun, w *lifecycle.Waiting) []v1alpha1.RunWait {
+	if w == nil || len(w.Requests) == 0 {
+		return nil
+	}
+	out := v1alpha1.RunWait{Kind: v1alpha1.WaitApproval, Count: int32(len(w.Requests)), Until: metav1.NewTime(w.Until)} //nolint:gosec // five seats for each call of an answer
+	for _, k := range w.Requests[:min(len(w.Requests), mostNames)] {
+		out.Names = append(out.Names, request.Name(run, k))
+	}
+	return []v1alpha1.RunWait{out}
 }
 
 func succeeded(rep lifecycle.Report) metav1.ConditionStatus {
@@ -112,7 +129,7 @@ func admitted(s *v1alpha1.AgentRunStatus, run *v1alpha1.AgentRun, o *observation
 	}
 	s.ActiveSeconds = number(int(rec.Active.Seconds()))
 	s.Usage = v1alpha1.RunUsage{
-		Turns: rec.Usage.Turns, InputTokens: rec.Usage.Input + rec.Usage.CacheRead, CachedInputTokens: rec.Usage.CacheRead,
+		Turns: rec.Usage.Turns, ToolCalls: rec.Usage.ToolCalls, InputTokens: rec.Usage.Input + rec.Usage.CacheRead, CachedInputTokens: rec.Usage.CacheRead,
 		OutputTokens: rec.Usage.Output, Cost: rec.Usage.Cost.String(),
 	}
 }

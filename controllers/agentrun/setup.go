@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
@@ -41,11 +42,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	}); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	c := ctrl.NewControllerManagedBy(mgr).
 		Named("agentrun").
 		// What we write into the status ourselves is nothing to look at.
 		For(&v1alpha1.AgentRun{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletion{}))).
 		Owns(&batchv1.Job{}).
+		Owns(&v1alpha1.ApprovalRequest{}, builder.WithPredicates(inVain{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
 		Watches(&v1alpha1.AgentDefinition{}, handler.EnqueueRequestsFromMapFunc(r.queued)).
 		Watches(&v1alpha1.DefinitionRevision{}, handler.EnqueueRequestsFromMapFunc(r.queued)).
@@ -53,8 +55,25 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			MaxConcurrentReconciles: workers,
 			// Per run, and no longer than a lease: after an outage of Postgres or of the API nobody waits for minutes.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, contract.LeaseTTL),
-		}).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		})
+	if r.Woken != nil {
+		c.WatchesRawSource(source.Channel(r.Woken, &handler.EnqueueRequestForObject{}))
+	}
+	return c.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// inVain lets requests through that will not be answered: those that are gone, and those that were withdrawn. The answer of
+// any other is delivered through the ledger, and the run is woken then.
+type inVain struct{ predicate.Funcs }
+
+// Create lets nothing through: we create them ourselves.
+func (inVain) Create(event.CreateEvent) bool { return false }
+
+// Update reports whether the request has just been withdrawn.
+func (inVain) Update(e event.UpdateEvent) bool {
+	before, ok1 := e.ObjectOld.(*v1alpha1.ApprovalRequest)
+	after, ok2 := e.ObjectNew.(*v1alpha1.ApprovalRequest)
+	return ok1 && ok2 && before.Status.Phase != after.Status.Phase && after.Status.Phase == v1alpha1.ApprovalWithdrawn
 }
 
 // deletion lets the request for a run's deletion through, and nothing else.

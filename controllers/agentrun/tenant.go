@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,15 +42,13 @@ func (r *Reconciler) provision(ctx context.Context, ns *corev1.Namespace) error 
 		return errForeignSecret
 	}
 	t.Password, _ = u.User.Password()
-	if want, err := r.dsn(t); err != nil || want != u.String() || !usable(t.Password) {
+	if want, err := r.dsn(t); err != nil || want != u.String() {
 		return errors.Join(err, errForeignSecret)
 	}
-	return r.Ledger.Provision(ctx, t)
-}
-
-// usable reports whether Postgres takes the password as it is.
-func usable(password string) bool {
-	return password != "" && !strings.ContainsFunc(password, func(c rune) bool { return c < 0x21 || c > 0x7e })
+	if err = r.Ledger.Provision(ctx, t); errors.Is(err, ledger.ErrPassword) {
+		return errForeignSecret
+	}
+	return err
 }
 
 func (r *Reconciler) makeSecret(ctx context.Context, t ledger.Tenant) error {
@@ -76,4 +73,11 @@ func withLogin(address, user, password string) (string, error) {
 	}
 	u.User = url.UserPassword(user, password)
 	return u.String(), nil
+}
+
+// Provision makes sure that the namespace has a login and a Secret that holds it, for what else runs there. It says what stands
+// in the way until somebody does something, or nothing.
+func (r *Reconciler) Provision(ctx context.Context, ns *corev1.Namespace) (unfit string, err error) {
+	f, err := r.provisioned(ctx, ns)
+	return f.taken + f.blocked, err
 }

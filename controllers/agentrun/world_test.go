@@ -76,6 +76,8 @@ type world struct {
 	said     []string
 	statuses []v1alpha1.AgentRunStatus
 
+	// refuse says why the API server refuses to create an object, or nil.
+	refuse func(client.Object) error
 	// fate says how an attempt ends that is at work.
 	fate func(k lifecycle.AttemptKey) fate
 	// atList happens before the manager lists anything.
@@ -100,11 +102,12 @@ func theRun(change ...func(*v1alpha1.AgentRun)) *v1alpha1.AgentRun {
 	}}, change...)...)
 }
 
-// compiled is a definition and what the definition controller makes of it.
+// compiled is a definition, what the definition controller makes of it, and the endpoint it refers to.
 func compiled(change ...func(*v1alpha1.AgentDefinition)) []client.Object {
 	def := given.Definition(namespace, change...)
 	def.UID, def.Generation = "definition", 1
-	revision, problem := compile.Agent(def, given.Endpoint(namespace, "http://127.0.0.1/v1"))
+	endpoint := given.Endpoint(namespace, "http://127.0.0.1/v1")
+	revision, problem := compile.Agent(def, endpoint, nil)
 	if problem != nil {
 		panic(problem.Message)
 	}
@@ -112,7 +115,7 @@ func compiled(change ...func(*v1alpha1.AgentDefinition)) []client.Object {
 		ObservedGeneration: 1, CurrentRevision: revision.Name,
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled, ObservedGeneration: 1}},
 	}
-	return []client.Object{def, revision}
+	return []client.Object{def, revision, endpoint}
 }
 
 // newWorld holds the objects, and the namespaces.
@@ -130,9 +133,17 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		).
 		WithObjects(objects...).Build()
 	w.Reconciler = &Reconciler{
+		Project: func(ctx context.Context, ns *corev1.Namespace) error {
+			return w.ledger.Project(ctx, ns.UID, contract.PolicySet{})
+		},
 		Client: interceptor.NewClient(w.api, interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				return w.write(func() error {
+					if w.refuse != nil {
+						if err := w.refuse(o); err != nil {
+							return err
+						}
+					}
 					o.SetUID(types.UID(fmt.Sprintf("uid-of-%s", o.GetName())))
 					err := c.Create(ctx, o, opts...)
 					if _, ok := o.(*batchv1.Job); ok && err == nil {
@@ -349,6 +360,7 @@ func (w *world) schedule(j *batchv1.Job) {
 	w.ok(w.api.Create(w.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: j.Namespace, Name: j.Name + "-pod", Labels: j.Spec.Template.Labels, Annotations: j.Spec.Template.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
 		},
 		Spec: j.Spec.Template.Spec,
 	}))

@@ -5,12 +5,14 @@ package ledger
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/approval/decide"
 	"github.com/ekiden-dev/ekiden/runtime/budget"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
@@ -21,6 +23,13 @@ var ErrUnavailable = errors.New("the ledger is unavailable")
 
 // ErrUnknown is returned for a run that was never admitted, or an attempt that was never begun.
 var ErrUnknown = errors.New("the ledger does not know it")
+
+// ErrPassword is returned for a password with which no login can be made.
+var ErrPassword = errors.New("the password must be of printable ASCII, without spaces")
+
+// ErrOwns is returned for a login that owns something outside the ledger's database: it can no longer be used, and stays
+// until that is dropped.
+var ErrOwns = errors.New("the login owns objects elsewhere")
 
 // DuplicateError is returned for a run whose idempotency key another run of the namespace holds.
 type DuplicateError struct{ Of v1alpha1.RunReference }
@@ -51,14 +60,34 @@ type Ledger interface {
 	// the ledger's to say: e.At is not read. Errors: ErrUnknown, ErrUnavailable.
 	Finish(ctx context.Context, run types.UID, e End) (End, error)
 
-	// Provision makes sure that the namespace's login exists with the password, of printable ASCII. Repeating it with
-	// another password changes it. Errors: ErrUnavailable.
+	// Provision makes sure that the namespace's login exists with the password. Repeating it with another password
+	// changes it. Errors: ErrPassword, ErrUnavailable.
 	Provision(ctx context.Context, t Tenant) error
 	// Tenants lists the namespaces that have a login. Their passwords are not told. Errors: ErrUnavailable.
 	Tenants(ctx context.Context) ([]Tenant, error)
 	// Unprovision drops the login of a namespace that is gone, ends its unfinished runs as Cancelled, and closes its connections.
-	// Errors: ErrUnavailable.
+	// Errors: ErrOwns, when all but the dropping was done; ErrUnavailable.
 	Unprovision(ctx context.Context, namespaceUID types.UID) error
+
+	// Project writes what is in force in a namespace as its newest version, unless the newest says the same, and returns once no
+	// call can begin under an older version. Errors: ErrUnavailable.
+	Project(ctx context.Context, namespaceUID types.UID, set contract.PolicySet) error
+
+	// Question tells how the ledger stands to a request about a call. Of a run that was never admitted it tells the time.
+	// Errors: ErrUnavailable.
+	Question(ctx context.Context, run types.UID, turn, index int, request types.UID) (decide.Question, error)
+	// Deliver puts what was decided into the run's inbox, once for each request; Seq is not read. Errors: ErrUnknown, ErrUnavailable.
+	Deliver(ctx context.Context, run types.UID, d contract.Delivery) error
+
+	// KeepContracts keeps what the tools of a server are told to be by one generation of its spec: these, and no others that
+	// somebody may have put there.
+	// Errors: ErrUnavailable.
+	KeepContracts(ctx context.Context, namespaceUID, serverUID types.UID, generation int64, tools []contract.ToolContract) error
+	// Contracts are those of one generation, by name, or none if none were kept. Errors: ErrUnavailable, contract.ErrSchema.
+	Contracts(ctx context.Context, namespaceUID, serverUID types.UID, generation int64) ([]contract.ToolContract, error)
+	// Pinned are the contracts of the given digests, of whatever generation. Those that are not there are left out.
+	// Errors: ErrUnavailable, contract.ErrSchema.
+	Pinned(ctx context.Context, namespaceUID types.UID, pins []Pin) (map[Pin]contract.ToolContract, error)
 
 	// Unfinished lists runs that were admitted before the instant and have not ended, oldest first, at most limit.
 	// Errors: ErrUnavailable.
@@ -87,8 +116,14 @@ type Record struct {
 
 	// Attempts are all attempts at the newest segment, oldest first.
 	Attempts []Attempt
-	// Outcome is that of the newest segment, or nil.
-	Outcome *contract.Outcome
+	// Outcome is that of the newest segment, or nil. OutcomeAt is when it was left.
+	Outcome   *contract.Outcome
+	OutcomeAt time.Time
+	// Inbox is what was decided about the calls of the newest turn that was asked about, oldest first. Of a run that does not
+	// wait it is not read.
+	Inbox []contract.Delivery
+	// Waits is how many segments ended waiting.
+	Waits int
 	// ResultBytes and ResultDigest describe the outcome's whole result; Outcome.Result holds its first
 	// contract.MaxInlineResult bytes.
 	ResultBytes  int64
@@ -105,6 +140,7 @@ type Record struct {
 // Usage sums up what a run has used.
 type Usage struct {
 	Turns                    int32
+	ToolCalls                int32
 	Input, CacheRead, Output int64
 	Cost                     budget.Micros
 }
@@ -123,11 +159,26 @@ type (
 	End = lifecycle.End
 )
 
+// Pin names the contract of a tool by what it is.
+type Pin struct {
+	Server types.UID
+	Digest string
+}
+
 // Tenant is a namespace and its login.
 type Tenant struct {
 	Namespace    string
 	NamespaceUID types.UID
 	Password     string
+}
+
+// CheckPassword reports a password that Postgres would not take as it is: what is not ASCII may be normalized.
+// Errors: ErrPassword.
+func (t Tenant) CheckPassword() error {
+	if t.Password == "" || strings.ContainsFunc(t.Password, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
+		return ErrPassword
+	}
+	return nil
 }
 
 // Login is the name of the namespace's Postgres role.

@@ -12,7 +12,7 @@ import (
 var (
 	runsEnded = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ekiden_runs_ended_total",
-		Help: "Runs that have ended, by phase and reason.",
+		Help: "Runs that have ended, by phase and reason; a reason that is not one of the API's is Other.",
 	}, []string{"phase", "reason"})
 
 	runSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -39,11 +39,7 @@ func init() {
 // RunEnded counts a run whose end has just been recorded.
 func RunEnded(run *v1alpha1.AgentRun) {
 	s := run.Status
-	reason := s.Error.Code
-	if reason == "" {
-		reason = string(s.Phase)
-	}
-	runsEnded.WithLabelValues(string(s.Phase), reason).Inc()
+	runsEnded.WithLabelValues(string(s.Phase), reasonOf(s)).Inc()
 	runSeconds.WithLabelValues(string(s.Phase)).Observe(s.FinishedAt.Sub(run.CreationTimestamp.Time).Seconds())
 	tokens.WithLabelValues("input").Add(float64(s.Usage.InputTokens))
 	tokens.WithLabelValues("cached_input").Add(float64(s.Usage.CachedInputTokens))

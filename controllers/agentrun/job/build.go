@@ -65,6 +65,11 @@ func pod(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image
 		volumes = append(volumes, secretVolume("model", c.Name, c.Key, contract.CredentialFile, true))
 		mounts = append(mounts, corev1.VolumeMount{Name: "model", MountPath: contract.CredentialDir, ReadOnly: true})
 	}
+	if len(t.Tools) > 0 {
+		args = append(args, "--tool-credentials-dir="+contract.ToolDir)
+		volumes = append(volumes, toolVolume(t.Tools))
+		mounts = append(mounts, corev1.VolumeMount{Name: "tools", MountPath: contract.ToolDir, ReadOnly: true})
+	}
 	return corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		AutomountServiceAccountToken:  new(bool),
@@ -109,6 +114,19 @@ func secretVolume(name, secret, key, path string, optional bool) corev1.Volume {
 		SecretName: secret, Items: []corev1.KeyToPath{{Key: key, Path: path}},
 		DefaultMode: ptr[int32](0o440), Optional: ptr(optional),
 	}}}
+}
+
+// toolVolume holds a directory for each tool server, with its key. Optional, as the model's key is.
+func toolVolume(keys []contract.ToolCredential) corev1.Volume {
+	var sources []corev1.VolumeProjection
+	for _, k := range keys {
+		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: k.Key.Name},
+			Items:                []corev1.KeyToPath{{Key: k.Key.Key, Path: k.Server + "/" + contract.CredentialFile}},
+			Optional:             ptr(true),
+		}})
+	}
+	return corev1.Volume{Name: "tools", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: ptr[int32](0o440)}}}
 }
 
 func field(path string) *corev1.EnvVarSource {

@@ -32,7 +32,7 @@ func TestName(t *testing.T) {
 		"a long name is cut":               {run: strings.Repeat("x", 253), uid: "uid", want: strings.Repeat("x", 40) + "-7b0b8a21-s0-a0"},
 		"and does not end in a dash twice": {run: strings.Repeat("x", 38) + ".-.yz", uid: "uid", want: strings.Repeat("x", 38) + "-7b0b8a21-s0-a0"},
 	}
-	hash := stem("x", "uid")[2:]
+	hash := lifecycle.Stem("x", "uid")[2:]
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,6 +172,26 @@ func TestKey(t *testing.T) {
 	} {
 		if _, ok := Key(tc.given); ok != tc.want {
 			t.Errorf("%s: got %v", name, ok)
+		}
+	}
+}
+
+func TestMade(t *testing.T) {
+	t.Parallel()
+	owned := func(owner types.UID, controller bool) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: &controller}}}}
+	}
+	for name, tc := range map[string]struct {
+		given corev1.Pod
+		want  int
+	}{
+		"the Job's own":                     {given: owned("job", true), want: 1},
+		"another Job's":                     {given: owned("other", true)},
+		"one that the Job does not control": {given: owned("job", false)},
+		"nobody's, with our labels":         {given: corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelSegment: "0", v1alpha1.LabelAttempt: "0"}}}},
+	} {
+		if got := Made([]corev1.Pod{tc.given}, "job"); len(got) != tc.want {
+			t.Errorf("%s: got %d pods", name, len(got))
 		}
 	}
 }

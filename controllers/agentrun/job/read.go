@@ -9,6 +9,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
@@ -22,8 +24,19 @@ func Key(labels map[string]string) (lifecycle.AttemptKey, bool) {
 	return lifecycle.AttemptKey{Segment: segment, Attempt: attempt}, err1 == nil && err2 == nil
 }
 
+// Made are the pods that the Job of that UID made. Labels alone prove nothing: whoever makes a pod may copy them.
+func Made(pods []corev1.Pod, job types.UID) []corev1.Pod {
+	var its []corev1.Pod
+	for i := range pods {
+		if owner := metav1.GetControllerOf(&pods[i]); owner != nil && owner.UID == job {
+			its = append(its, pods[i])
+		}
+	}
+	return its
+}
+
 // Read is what an attempt's Job and pods tell. A nil Job is one that is known to be gone; pods are all
-// that carry the attempt's labels.
+// that the Job made.
 func Read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
 	var alive, ended []corev1.Pod
 	for _, p := range pods {

@@ -33,7 +33,7 @@ func TestCodesOfSegments(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			given := Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: contract.YieldFailed, Code: tc.given, Message: "m"}))}
+			given := Observed{Now: noon, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: contract.YieldFailed, Code: tc.given, Message: "m"}))}
 			if diff := cmp.Diff(tc.want, Decide(given)); diff != "" {
 				t.Errorf("Decide() (-want +got):\n%s", diff)
 			}

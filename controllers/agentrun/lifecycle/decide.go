@@ -14,10 +14,14 @@ const (
 	ReadyWithin = 120 * time.Second
 	// askEvery is how often a queued run looks for what it waits for: not all of that is watched.
 	askEvery = 5 * time.Second
-	// StartWithin is how long a pod may take to start.
+	// StartWithin is how long a pod may take to start, and the API server to take its Job.
 	StartWithin = 300 * time.Second
 	// StopWithin is how long a cancelled run waits for its pod to stop.
 	StopWithin = 60 * time.Second
+	// ReachWithin is how long segments may fail to reach the Postgres that the manager reaches.
+	ReachWithin = 15 * time.Minute
+	// reachTries is how many attempts must have failed so: one alone may have met an outage that the manager met too.
+	reachTries = 3
 	// patience is how long a pod may take to start before the status says what holds it up: what is seen
 	// earlier changes by itself and would only cost writes.
 	patience = 10 * time.Second
@@ -32,6 +36,7 @@ const (
 //	          not ready                ▼                                     │
 //	(new) ─► Queued ─────admit────► Running ─► outcome ─┬─ completed ─► Succeeded
 //	            │                      ▲                ├─ checkpoint ──► Running
+//	            │                      ├────────────────┤  waiting ─────► Waiting ─► a call is decided ─► Running
 //	            │                      └────────────────┘  ceiling ─────► Succeeded, or Failed without a turn
 //	            │                                       └─ failed ──────► Failed
 //	            └── cancelled, deleted ─► Cancelled ◄── cancel committed, pod stopped ── from anywhere
@@ -105,9 +110,12 @@ func (o Observed) cancel() Decision {
 	return d
 }
 
-// settle decides what follows from an outcome.
+// settle decides what follows from an outcome. The attempt that left it is over, though its container may not be.
 func (o Observed) settle() Decision {
 	a := o.Admission
+	if a.live() != nil {
+		return Decision{Do: []Effect{Close{a.live().AttemptKey, yielded}}, Again: true}
+	}
 	out := a.Outcome
 	next := AttemptKey{Segment: a.newest().Segment + 1}
 	switch {
@@ -121,10 +129,12 @@ func (o Observed) settle() Decision {
 		return o.finish(End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "cancelled"})
 	case out.Yield == contract.YieldFailed:
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: out.Code, Message: out.Message})
-	case out.Yield == contract.YieldCheckpoint && next.Segment < int(a.Terms.Limits.Segments):
+	case out.Yield == contract.YieldWaiting:
+		return o.wait()
+	case out.Yield == contract.YieldCheckpoint && next.Segment-a.Waits < int(a.Terms.Limits.Segments):
 		return o.start(next)
 	case out.Yield == contract.YieldCheckpoint:
-		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLimitReached, Message: fmt.Sprintf("limits.segments: %d of %d used", next.Segment, a.Terms.Limits.Segments)})
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLimitReached, Message: fmt.Sprintf("limits.segments: %d of %d used", next.Segment-a.Waits, a.Terms.Limits.Segments)})
 	default:
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonIncompatibleSession, Message: fmt.Sprintf("a segment left the outcome %q, which this version does not know", out.Yield)})
 	}
@@ -135,26 +145,18 @@ func (o Observed) watch() Decision {
 	a := o.Admission
 	live := a.live()
 	switch startBy := live.BegunAt.Add(StartWithin); {
-	case o.Sighting.State == Unseen: // its row was written and its Job was not
+	case o.Sighting.State == Unseen && o.Blocked == "": // its row was written and its Job was not
 		return o.start(live.AttemptKey)
+	case o.Sighting.State == Unseen && !o.Now.Before(startBy):
+		return o.notStarted(o.Blocked)
+	case o.Sighting.State == Unseen: // nobody tells when the answer would be another
+		return starting(live.Segment, o.Blocked, earlier(startBy, o.Now.Add(askEvery)))
 	case o.Sighting.State == Pending && !o.Now.Before(startBy):
-		message := fmt.Sprintf("the pod of segment %d did not start within %.0f seconds", live.Segment, StartWithin.Seconds())
-		if o.Sighting.Why != "" {
-			message += ": " + o.Sighting.Why
-		}
-		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonPodNotStarted, Message: message})
+		return o.notStarted(o.Sighting.Why)
+	case o.Sighting.State == Pending && o.Now.Before(live.BegunAt.Add(patience)):
+		return starting(live.Segment, "", live.BegunAt.Add(patience))
 	case o.Sighting.State == Pending:
-		d := Decision{
-			Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: fmt.Sprintf("segment %d waits for its pod", live.Segment)},
-			Wake:   live.BegunAt.Add(patience),
-		}
-		if !o.Now.Before(d.Wake) {
-			d.Wake = startBy
-			if o.Sighting.Why != "" {
-				d.Report.Message += ": " + o.Sighting.Why
-			}
-		}
-		return d
+		return starting(live.Segment, o.Sighting.Why, startBy)
 	case a.Lapsed:
 		return giveUp(live.AttemptKey, "its process has been silent for longer than its lease")
 	case !o.Now.Before(startBy.Add(a.Terms.PodTime() + contract.StopGrace)): // on a node that is lost a pod seems to run for ever
@@ -167,6 +169,25 @@ func (o Observed) watch() Decision {
 	}
 }
 
+// starting waits for a pod, and says what holds it up.
+func starting(segment int, why string, wake time.Time) Decision {
+	message := contract.Clip(because(fmt.Sprintf("segment %d waits for its pod", segment), why), contract.MaxMessage)
+	return Decision{Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: message}, Wake: wake}
+}
+
+// notStarted ends a run whose pod has had its time to start.
+func (o Observed) notStarted(why string) Decision {
+	message := fmt.Sprintf("the pod of segment %d did not start within %.0f seconds", o.Admission.live().Segment, StartWithin.Seconds())
+	return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonPodNotStarted, Message: because(message, why)})
+}
+
+func because(message, why string) string {
+	if why == "" {
+		return message
+	}
+	return message + ": " + why
+}
+
 // giveUp ends an attempt that nobody will see end, so that its segment is taken up by another.
 func giveUp(k AttemptKey, message string) Decision {
 	return Decision{Do: []Effect{Stop{k}, Close{k, AttemptEnd{Class: Lost, Message: message}}}, Again: true}
@@ -176,7 +197,7 @@ func giveUp(k AttemptKey, message string) Decision {
 // wanted has not kept the contract, and that counts as a crash.
 func (o Observed) seenEnd() AttemptEnd {
 	e, a := o.Sighting.End, o.Admission
-	if e.Class == Yielded && a.Outcome == nil && a.CancelledAt.IsZero() {
+	if e.Class == Yielded && a.Outcome == nil && a.CancelledAt.IsZero() && o.Recorded == nil {
 		e.Class, e.Message = Crashed, "exit code 0 without an outcome"
 	}
 	if o.Sighting.Pause > 0 {
@@ -202,6 +223,10 @@ func (o Observed) retry() Decision {
 		}
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: code, Message: fmt.Sprintf("segment %d failed %d times, the last time: %s", last.Segment, counted, last.Message)})
 	}
+	if unreached(a.Attempts) {
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLedgerUnreachable, Message: fmt.Sprintf(
+			"the manager reaches Postgres, and for %.0f minutes no attempt at segment %d did: %s", ReachWithin.Minutes(), last.Segment, last.Message)})
+	}
 	due := last.NotBefore
 	if due.IsZero() {
 		due = last.EndedAt.Add(budget.Pause(a.Terms.Retry, len(a.Attempts), a.Seed))
@@ -215,14 +240,25 @@ func (o Observed) retry() Decision {
 	return o.start(AttemptKey{last.Segment, last.Attempt + 1})
 }
 
+// unreached reports whether the newest attempts, one after the other, did nothing but fail to reach the ledger, for too
+// long. The manager has reached it at the beginning and at the end of each.
+func unreached(all []Attempt) bool {
+	n := len(all)
+	first := n
+	for first > 0 && all[first-1].Class == Faulted && all[first-1].Code == contract.FaultLedger {
+		first--
+	}
+	return n-first >= reachTries && all[n-1].EndedAt.Sub(all[first].BegunAt) >= ReachWithin
+}
+
 // afterwards decides about a run whose status says that it has ended.
 func (o Observed) afterwards() Decision {
 	var d Decision
 	if a := o.Admission; a != nil && a.End == nil {
 		d.Do = append(d.Do, Finish{*o.Recorded})
 	}
-	if a := o.Admission; a != nil && a.live() != nil && (o.Sighting.State == Pending || o.Sighting.State == Working) && a.Outcome == nil {
-		d.Do = append(d.Do, Stop{a.live().AttemptKey})
+	if a := o.Admission; a != nil && a.live() != nil {
+		d.Do = append(d.Do, o.leftOver()...)
 	}
 	due := o.Recorded.At.Add(o.TTL)
 	switch {
@@ -237,12 +273,33 @@ func (o Observed) afterwards() Decision {
 	return d
 }
 
-func (o Observed) start(k AttemptKey) Decision {
-	return Decision{
-		Do:     []Effect{Start{k}},
-		Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: fmt.Sprintf("segment %d waits for its pod", k.Segment)},
-		Wake:   o.Now.Add(StartWithin),
+// leftOver ends the attempt that was live when its run ended. Its pod is stopped first: once the attempt is closed nobody
+// looks for it.
+func (o Observed) leftOver() []Effect {
+	a := o.Admission
+	k := a.live().AttemptKey
+	switch s := o.Sighting.State; {
+	case s == Ended:
+		return []Effect{Close{k, o.seenEnd()}}
+	case a.Outcome != nil:
+		return []Effect{Close{k, yielded}}
+	case s == Pending || s == Working:
+		return []Effect{Stop{k}, Close{k, stopped}}
+	default:
+		return []Effect{Close{k, stopped}}
 	}
+}
+
+// The ends of attempts whose processes nobody saw end.
+var (
+	yielded = AttemptEnd{Class: Yielded, Message: "it left an outcome"}
+	stopped = AttemptEnd{Class: Stopped, Message: "its run has ended"}
+)
+
+func (o Observed) start(k AttemptKey) Decision {
+	d := starting(k.Segment, "", o.Now.Add(StartWithin))
+	d.Do = []Effect{Start{k}}
+	return d
 }
 
 // finish ends the run in the ledger first; the next look finds the end there and reports it.

@@ -43,6 +43,27 @@ func ended(k AttemptKey, e AttemptEnd) Attempt {
 	return a
 }
 
+// unreachable are attempts that began so long ago, did not reach the ledger and ended a minute later.
+func unreachable(ago ...time.Duration) (as []Attempt) {
+	for i, d := range ago {
+		begun := noon.Add(-time.Minute - d)
+		as = append(as, Attempt{
+			AttemptKey: AttemptKey{Attempt: i}, BegunAt: begun, Job: "job", EndedAt: begun.Add(time.Minute),
+			AttemptEnd: AttemptEnd{Class: Faulted, Code: contract.FaultLedger, Message: "connection refused"},
+		})
+	}
+	return as
+}
+
+// again starts the numbered attempt at the first segment.
+func again(attempt int) Decision {
+	return Decision{
+		Do:     []Effect{Start{AttemptKey{Attempt: attempt}}},
+		Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
+		Wake:   noon.Add(StartWithin),
+	}
+}
+
 func finish(phase v1alpha1.RunPhase, code, message string) Decision {
 	return Decision{Do: []Effect{Finish{End{Phase: phase, Code: code, Message: message, At: noon}}}, Again: true}
 }
@@ -91,6 +112,20 @@ func TestDecide(t *testing.T) {
 				Wake:   noon.Add(StartWithin),
 			},
 		},
+		"a Job that the API server refuses is reported with what it says, and asked for again": {
+			given: Observed{Now: noon, Admission: admitted(attempts(Attempt{AttemptKey: first, BegunAt: noon})), Blocked: "Job x: exceeded quota"},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod: Job x: exceeded quota"},
+				Wake:   noon.Add(askEvery),
+			},
+		},
+		"a Job that the API server refuses for long fails the run with what it says": {
+			given: Observed{Now: noon.Add(StartWithin), Admission: admitted(attempts(Attempt{AttemptKey: first, BegunAt: noon})), Blocked: "Job x: exceeded quota"},
+			want: Decision{Do: []Effect{Finish{End{
+				Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonPodNotStarted, At: noon.Add(StartWithin),
+				Message: "the pod of segment 0 did not start within 300 seconds: Job x: exceeded quota",
+			}}}, Again: true},
+		},
 		"a pod that has just been asked for is given time before the status says what holds it up": {
 			given: Observed{Now: noon.Add(-55 * time.Second), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Why: "no pod has been created"}},
 			want: Decision{
@@ -124,8 +159,12 @@ func TestDecide(t *testing.T) {
 				Stop{first}, Close{first, AttemptEnd{Class: Lost, Message: "its pod has outlived its deadline"}},
 			}, Again: true},
 		},
-		"a completed outcome succeeds though its pod still runs": {
+		"an outcome closes its attempt first, though its pod still runs": {
 			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: contract.YieldCompleted, Result: "42"})), Sighting: Sighting{State: Working}},
+			want:  Decision{Do: []Effect{Close{first, AttemptEnd{Class: Yielded, Message: "it left an outcome"}}}, Again: true},
+		},
+		"a completed outcome succeeds": {
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: contract.YieldCompleted, Result: "42"}))},
 			want:  finish(v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted, "the agent gave its answer"),
 		},
 		"a checkpoint starts the next segment": {
@@ -137,15 +176,15 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"a ceiling with a partial result succeeds": {
-			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: contract.YieldCeiling, Message: "limits.turns: 3 of 3 used", Result: "so far"}))},
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: contract.YieldCeiling, Message: "limits.turns: 3 of 3 used", Result: "so far"}))},
 			want:  finish(v1alpha1.RunSucceeded, v1alpha1.ReasonLimitReached, "stopped with a partial result: limits.turns: 3 of 3 used"),
 		},
 		"a ceiling without a turn fails": {
-			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: contract.YieldCeiling, Message: "limits.activeSeconds: 5 of 5 used"}))},
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: contract.YieldCeiling, Message: "limits.activeSeconds: 5 of 5 used"}))},
 			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonLimitReached, "limits.activeSeconds: 5 of 5 used"),
 		},
 		"an outcome of a later version fails by name and never half read": {
-			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), outcome(contract.Outcome{Yield: "teleported"}))},
+			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: "teleported"}))},
 			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonIncompatibleSession, `a segment left the outcome "teleported", which this version does not know`),
 		},
 		"an attempt that is seen to have ended is written down first": {
@@ -190,6 +229,23 @@ func TestDecide(t *testing.T) {
 				Wake:   noon.Add(time.Hour).Add(StartWithin),
 			},
 		},
+		"segments that do not reach the ledger for long end the run": {
+			given: Observed{Now: noon, Admission: admitted(attempts(unreachable(ReachWithin, ReachWithin/2, time.Minute)...))},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonLedgerUnreachable, "the manager reaches Postgres, and for 15 minutes no attempt at segment 0 did: connection refused"),
+		},
+		"segments that do not reach the ledger for less are tried again": {
+			given: Observed{Now: noon, Admission: admitted(attempts(unreachable(ReachWithin-time.Second, ReachWithin/2, 2*time.Minute)...))},
+			want:  again(3),
+		},
+		"one outage that the manager met too is not the segment's alone": {
+			given: Observed{Now: noon, Admission: admitted(attempts(unreachable(time.Hour, 2*time.Minute)...))},
+			want:  again(2),
+		},
+		"an attempt that met something else begins the count anew": {
+			given: Observed{Now: noon, Admission: admitted(attempts(append(
+				[]Attempt{unreachable(time.Hour)[0], ended(AttemptKey{Attempt: 1}, AttemptEnd{Class: Disrupted})}, unreachable(0, 0, ReachWithin-1, ReachWithin/2, 2*time.Minute)[2:]...)...))},
+			want: again(5),
+		},
 		"a cancel is committed before anything is stopped": {
 			given: Observed{Now: noon, CancelWanted: true, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Working}},
 			want:  Decision{Do: []Effect{Cancel{}}, Again: true},
@@ -231,9 +287,21 @@ func TestDecide(t *testing.T) {
 			given: Observed{Now: noon, Recorded: &end, Admission: admitted()},
 			want:  Decision{Do: []Effect{Finish{end}}},
 		},
-		"a pod that outlives its run is stopped": {
+		"a pod that outlives its run is stopped, and its attempt closed": {
 			given: Observed{Now: noon, Recorded: &end, Admission: admitted(attempts(live(first)), func(a *Admission) { a.End = &end }), Sighting: Sighting{State: Pending}},
-			want:  Decision{Do: []Effect{Stop{first}}},
+			want:  Decision{Do: []Effect{Stop{first}, Close{first, AttemptEnd{Class: Stopped, Message: "its run has ended"}}}},
+		},
+		"an attempt that outlives its run and is stopping is closed": {
+			given: Observed{Now: noon, Recorded: &end, Admission: admitted(attempts(live(first)), func(a *Admission) { a.End = &end }), Sighting: Sighting{State: Stopping}},
+			want:  Decision{Do: []Effect{Close{first, AttemptEnd{Class: Stopped, Message: "its run has ended"}}}},
+		},
+		"an attempt that left an outcome to a run that was cancelled has yielded": {
+			given: Observed{Now: noon, Recorded: &end, Admission: admitted(attempts(live(first)), func(a *Admission) { a.End = &end }, outcome(contract.Outcome{Yield: contract.YieldCancelled})), Sighting: Sighting{State: Working}},
+			want:  Decision{Do: []Effect{Close{first, AttemptEnd{Class: Yielded, Message: "it left an outcome"}}}},
+		},
+		"an attempt that found its run ended has not crashed": {
+			given: Observed{Now: noon, Recorded: &end, Admission: admitted(attempts(live(first)), func(a *Admission) { a.End = &end }), Sighting: Sighting{State: Ended, End: AttemptEnd{Class: Yielded, Message: "exit code 0"}}},
+			want:  Decision{Do: []Effect{Close{first, AttemptEnd{Class: Yielded, Message: "exit code 0"}}}},
 		},
 		"a deleted run that has ended is let go": {
 			given: Observed{Now: noon, Recorded: &end, Deleting: true, Held: true},

@@ -28,6 +28,8 @@ type Report struct {
 	Phase   v1alpha1.RunPhase
 	Reason  string
 	Message string
+	// Waiting is what the run waits for, or nil.
+	Waiting *Waiting
 	// CancelRequested says that the cancel is committed.
 	CancelRequested bool
 	// Ended says that the run has ended for good.

@@ -32,10 +32,10 @@ func TestDecideLaws(t *testing.T) {
 		},
 		"no second attempt begins while one is live": func(o Observed, d Decision) bool {
 			s, ok := effect[Start](d)
-			if !ok || o.Admission.live() == nil || o.Admission.Outcome != nil {
+			if !ok || o.Admission.live() == nil {
 				return true
 			}
-			return s.AttemptKey == o.Admission.live().AttemptKey && o.Sighting.State == Unseen
+			return s.AttemptKey == o.Admission.live().AttemptKey && o.Sighting.State == Unseen && o.Admission.Outcome == nil
 		},
 		"no attempt's name is used twice": func(o Observed, d Decision) bool {
 			s, ok := effect[Start](d)
@@ -55,10 +55,33 @@ func TestDecideLaws(t *testing.T) {
 		},
 		"no segment begins beyond the limit": func(o Observed, d Decision) bool {
 			s, ok := effect[Start](d)
-			return !ok || s.Segment < int(o.Admission.Terms.Limits.Segments)
+			return !ok || s.Segment-o.Admission.Waits < int(o.Admission.Terms.Limits.Segments)
+		},
+		"people are asked only about calls of a run that waits and goes on": func(o Observed, d Decision) bool {
+			return !has[Raise](d) || o.Admission.Outcome.Yield == contract.YieldWaiting && o.Admission.End == nil && !o.stopWanted()
+		},
+		"a run that waits goes on only when its first call is decided": func(o Observed, d Decision) bool {
+			a := o.Admission
+			if a == nil || a.Outcome == nil || a.Outcome.Yield != contract.YieldWaiting || !has[Start](d) {
+				return true
+			}
+			return a.Outcome.Wait.Over(a.Inbox)
+		},
+		"what waits shows it, and nothing else does": func(o Observed, d Decision) bool {
+			return (d.Report.Waiting != nil) == (d.Report.Phase == v1alpha1.RunWaiting)
 		},
 		"a run that was admitted ends in the ledger before it ends in the status": func(o Observed, d Decision) bool {
 			return !d.Report.Ended || o.Admission == nil || o.Admission.End != nil
+		},
+		"no attempt stays open once its run has ended": func(o Observed, d Decision) bool {
+			return o.Recorded == nil || o.Admission == nil || o.Admission.live() == nil || has[Close](d)
+		},
+		"an outcome is followed only when its attempt is closed": func(o Observed, d Decision) bool {
+			a := o.Admission
+			return !has[Finish](d) || o.Recorded != nil || o.Taken != "" || a.Outcome == nil || a.live() == nil || !a.CancelledAt.IsZero()
+		},
+		"what the API server refuses is not asked for again at once": func(o Observed, d Decision) bool {
+			return o.Blocked == "" || o.Admission == nil || o.Admission.live() == nil || !has[Start](d)
 		},
 		"whatever goes on says why, and looks again by itself or has something to do": func(o Observed, d Decision) bool {
 			if d.Again || d.Report.Ended || o.Recorded != nil {
@@ -106,6 +129,10 @@ func TestEveryRunEnds(t *testing.T) {
 		"every secret is missing": func() (Sighting, *contract.Outcome) {
 			return Sighting{State: Ended, End: AttemptEnd{Class: Faulted, Code: contract.FaultSecretMissing}}, nil
 		},
+		"no segment reaches the ledger": func() (Sighting, *contract.Outcome) {
+			return Sighting{State: Ended, End: AttemptEnd{Class: Faulted, Code: contract.FaultLedger}}, nil
+		},
+		"no Job is ever taken": nil,
 		"every segment checkpoints": func() (Sighting, *contract.Outcome) {
 			return Sighting{State: Working}, &contract.Outcome{Yield: contract.YieldCheckpoint}
 		},
@@ -122,7 +149,7 @@ func TestEveryRunEnds(t *testing.T) {
 			t.Parallel()
 			now, a, finished := noon, admitted(), 0
 			for range 1000 {
-				d := Decide(Observed{Now: now, Held: true, Queued: noon, Admission: a, Sighting: sighted(a, fate)})
+				d := Decide(Observed{Now: now, Held: true, Queued: noon, Admission: a, Sighting: sighted(a, fate), Blocked: blocked(a, fate)})
 				if d.Report.Ended {
 					if finished != 1 {
 						t.Fatalf("ended %d times in the ledger", finished)
@@ -137,6 +164,14 @@ func TestEveryRunEnds(t *testing.T) {
 			t.Fatal("still going on after 1000 decisions")
 		})
 	}
+}
+
+// blocked is what the API server says of a Job where there is no fate: it takes none.
+func blocked(a *Admission, fate func() (Sighting, *contract.Outcome)) string {
+	if fate != nil || a.live() == nil {
+		return ""
+	}
+	return "exceeded quota"
 }
 
 func sighted(a *Admission, fate func() (Sighting, *contract.Outcome)) Sighting {
@@ -155,8 +190,11 @@ func carryOut(a *Admission, d Decision, now time.Time, fate func() (Sighting, *c
 			if n := a.newest(); n == nil || n.Segment != e.Segment {
 				a.Attempts, a.Outcome = nil, nil
 			}
-			a.Attempts = append(a.Attempts, Attempt{AttemptKey: e.AttemptKey, BegunAt: now, Job: "job"})
-			_, a.Outcome = fate()
+			a.Attempts = append(a.Attempts, Attempt{AttemptKey: e.AttemptKey, BegunAt: now})
+			if fate != nil {
+				a.newest().Job = "job"
+				_, a.Outcome = fate()
+			}
 		case Close:
 			a.newest().EndedAt, a.newest().AttemptEnd = now, e.End
 		case Finish:
@@ -223,6 +261,11 @@ func everyObserved() iter.Seq[Observed] {
 											return
 										}
 									}
+									o := base
+									o.Admission, o.Blocked = a, "no"
+									if !yield(o) {
+										return
+									}
 								}
 							}
 						}
@@ -238,6 +281,8 @@ func everyAdmission(ends []*End) iter.Seq[*Admission] {
 	for _, y := range []contract.Yield{contract.YieldCompleted, contract.YieldCeiling, contract.YieldCheckpoint, contract.YieldCancelled, contract.YieldFailed, "FromTheFuture"} {
 		outcomes = append(outcomes, &contract.Outcome{Yield: y})
 	}
+	waiting := &contract.Outcome{Yield: contract.YieldWaiting, Wait: &contract.Wait{Asks: []contract.Ask{ask(0, 1), ask(1, 2)}}}
+	inboxes := [][]contract.Delivery{nil, {answered(1, 0, 1, 1, v1alpha1.ApprovalApproved)}, {answered(1, 1, 1, 2, v1alpha1.ApprovalDenied)}}
 	tries := [][]Attempt{nil}
 	for segment := range 3 {
 		k := AttemptKey{Segment: segment}
@@ -260,6 +305,11 @@ func everyAdmission(ends []*End) iter.Seq[*Admission] {
 								continue // an outcome is that of an attempt's segment
 							}
 							if !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: out, Lapsed: lapsed}) {
+								return
+							}
+						}
+						for _, inbox := range inboxes {
+							if len(as) > 0 && !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: waiting, OutcomeAt: noon, Inbox: inbox, Waits: 1, Lapsed: lapsed}) {
 								return
 							}
 						}

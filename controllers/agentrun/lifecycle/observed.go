@@ -40,6 +40,12 @@ type Observed struct {
 	// Taken says which object the run needs belongs to somebody else; empty if none does.
 	Taken string
 
+	// Blocked says why the API server refuses what the newest attempt needs; empty if it has not just done so.
+	Blocked string
+
+	// Requests are the run's ApprovalRequests.
+	Requests []Request
+
 	// Sighting is what the cluster shows of the newest attempt, if there is one that the ledger has not seen end.
 	Sighting Sighting
 }
@@ -58,8 +64,13 @@ type Admission struct {
 	End *End
 	// Attempts are all attempts at the newest segment, oldest first.
 	Attempts []Attempt
-	// Outcome is that of the newest segment, or nil.
-	Outcome *contract.Outcome
+	// Outcome is that of the newest segment, or nil. OutcomeAt is when it was left.
+	Outcome   *contract.Outcome
+	OutcomeAt time.Time
+	// Inbox is what was decided about the calls that the run waits for.
+	Inbox []contract.Delivery
+	// Waits is how many segments ended waiting. They do not count against limits.segments.
+	Waits int
 	// Lapsed says that the newest attempt's process holds the run and has let its lease lapse for good.
 	Lapsed bool
 }
@@ -111,7 +122,7 @@ const (
 	Disrupted AttemptClass = "disrupted"
 	// Lost means that its Job is gone, or its process silent, and nobody saw it end.
 	Lost AttemptClass = "lost"
-	// Stopped means that the manager ended it.
+	// Stopped means that it was still going on when its run ended.
 	Stopped AttemptClass = "stopped"
 )
 

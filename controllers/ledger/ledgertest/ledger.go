@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +27,7 @@ type Ledger struct {
 	runs    map[types.UID]*run
 	order   []types.UID
 	tenants []ledger.Tenant
+	tools
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -40,12 +40,17 @@ type run struct {
 	record   ledger.Record
 	attempts []ledger.Attempt
 	outcomes map[int]contract.Outcome
-	holder   *ledger.AttemptKey
-	lease    time.Time
+	// left says when each outcome was left, by its segment.
+	left   map[int]time.Time
+	inbox  []contract.Delivery
+	holder *ledger.AttemptKey
+	lease  time.Time
 }
 
 // New makes an empty ledger with the clock now.
-func New(now func() time.Time) *Ledger { return &Ledger{now: now, runs: map[types.UID]*run{}} }
+func New(now func() time.Time) *Ledger {
+	return &Ledger{now: now, runs: map[types.UID]*run{}, tools: newTools()}
+}
 
 // Admit freezes a run, unless another one holds its key.
 func (l *Ledger) Admit(_ context.Context, a ledger.Admission) error {
@@ -68,7 +73,7 @@ func (l *Ledger) Admit(_ context.Context, a ledger.Admission) error {
 		return err
 	}
 	l.runs[id.UID] = &run{
-		identity: id, key: a.IdempotencyKey, outcomes: map[int]contract.Outcome{},
+		identity: id, key: a.IdempotencyKey, outcomes: map[int]contract.Outcome{}, left: map[int]time.Time{},
 		record: ledger.Record{AdmittedAt: l.now(), SnapshotDigest: digest, Terms: a.Snapshot.Terms()},
 	}
 	l.order = append(l.order, id.UID)
@@ -89,6 +94,11 @@ func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) 
 		end := *r.record.End
 		out.End = &end
 	}
+	for _, o := range r.outcomes {
+		if o.Yield == contract.YieldWaiting {
+			out.Waits++
+		}
+	}
 	if len(r.attempts) == 0 {
 		return &out, nil
 	}
@@ -103,7 +113,10 @@ func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) 
 	if o, ok := r.outcomes[newest]; ok {
 		out.ResultBytes, out.ResultDigest = int64(len(o.Result)), contract.Digest([]byte(o.Result))
 		o.Result = contract.Clip(o.Result, contract.MaxInlineResult)
-		out.Outcome = &o
+		out.Outcome, out.OutcomeAt = &o, r.left[newest]
+		if o.Yield == contract.YieldWaiting {
+			out.Inbox = r.newestInbox()
+		}
 	}
 	return &out, nil
 }
@@ -181,8 +194,11 @@ func (l *Ledger) Finish(_ context.Context, uid types.UID, e ledger.End) (end led
 func (l *Ledger) Provision(_ context.Context, t ledger.Tenant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.NamespaceUID == "" || t.Password == "" {
-		return fmt.Errorf("a login without a namespace or a password")
+	if t.NamespaceUID == "" {
+		return errors.New("a login without a namespace")
+	}
+	if err := t.CheckPassword(); err != nil {
+		return err
 	}
 	if i := l.tenant(t.NamespaceUID); i >= 0 {
 		l.tenants[i] = t
@@ -268,7 +284,7 @@ func (l *Ledger) Held(uid types.UID) bool {
 func (l *Ledger) Yield(uid types.UID, segment int, o contract.Outcome) {
 	_ = l.about(uid, func(r *run) error {
 		if _, there := r.outcomes[segment]; !there && r.record.End == nil {
-			r.outcomes[segment] = o
+			r.outcomes[segment], r.left[segment] = o, l.now()
 			r.holder = nil
 		}
 		return nil

@@ -16,11 +16,13 @@ func TestLedger(t *testing.T) {
 	ledgertest.Run(t, func(*testing.T) ledgertest.Fixture {
 		l := ledgertest.New(time.Now)
 		return ledgertest.Fixture{
-			Ledger: l,
-			Hold:   func(run types.UID, k ledger.AttemptKey) { l.Hold(run, k) },
-			Lapse:  l.Lapse,
-			Held:   l.Held,
-			Yield:  func(run contract.Identity, segment int, o contract.Outcome) { l.Yield(run.UID, segment, o) },
+			Ledger:     l,
+			Hold:       func(run types.UID, k ledger.AttemptKey) { l.Hold(run, k) },
+			Lapse:      l.Lapse,
+			Held:       l.Held,
+			Yield:      func(run contract.Identity, segment int, o contract.Outcome) { l.Yield(run.UID, segment, o) },
+			SettleCall: func(run contract.Identity, turn, index int) { l.Settle(run.UID, turn, index) },
+			Versions:   func(namespace types.UID) int { return len(l.Policies(namespace)) },
 		}
 	})
 }

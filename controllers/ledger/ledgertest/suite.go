@@ -29,27 +29,37 @@ type Fixture struct {
 	Held func(run types.UID) bool
 	// Yield leaves the outcome of a segment.
 	Yield func(run contract.Identity, segment int, o contract.Outcome)
+	// SettleCall settles a call without having sent it.
+	SettleCall func(run contract.Identity, turn, index int)
+	// Versions is how many versions the policy of a namespace has.
+	Versions func(namespace types.UID) int
 }
 
 // Run holds a ledger to the laws. make is called once a law.
 func Run(t *testing.T, make func(t *testing.T) Fixture) {
 	t.Helper()
 	for name, law := range map[string]func(suite){
-		"a run is admitted once":                                              suite.admittedOnce,
-		"of two runs with one key the first is admitted":                      suite.duplicates,
-		"of many runs with one key at once, one is admitted":                  suite.duplicatesAtOnce,
-		"an attempt is written down once":                                     suite.attemptsOnce,
-		"only the attempts at the newest segment are shown":                   suite.newestAttempts,
-		"what was never admitted or begun is unknown":                         suite.unknown,
-		"an attempt that has ended gives its own claim back":                  suite.claimBack,
-		"the outcome of the newest segment is shown":                          suite.newestOutcome,
-		"a cancel is committed once":                                          suite.cancelOnce,
-		"a run that has ended cannot be cancelled":                            suite.cancelAfterEnd,
-		"the first end of a run counts":                                       suite.firstEnd,
-		"unfinished runs are listed oldest first":                             suite.unfinished,
-		"a lease that ran out more than ten seconds ago shows":                suite.lapse,
-		"a lease that an earlier attempt let run out is not the newest one's": suite.lapsedBefore,
-		"a namespace that is gone leaves nothing open":                        suite.unprovision,
+		"a run is admitted once":                                                    suite.admittedOnce,
+		"of two runs with one key the first is admitted":                            suite.duplicates,
+		"of many runs with one key at once, one is admitted":                        suite.duplicatesAtOnce,
+		"an attempt is written down once":                                           suite.attemptsOnce,
+		"only the attempts at the newest segment are shown":                         suite.newestAttempts,
+		"what was never admitted or begun is unknown":                               suite.unknown,
+		"an attempt that has ended gives its own claim back":                        suite.claimBack,
+		"the outcome of the newest segment is shown":                                suite.newestOutcome,
+		"a cancel is committed once":                                                suite.cancelOnce,
+		"a run that has ended cannot be cancelled":                                  suite.cancelAfterEnd,
+		"the first end of a run counts":                                             suite.firstEnd,
+		"unfinished runs are listed oldest first":                                   suite.unfinished,
+		"a lease that ran out more than ten seconds ago shows":                      suite.lapse,
+		"a lease that an earlier attempt let run out is not the newest one's":       suite.lapsedBefore,
+		"a password that no login can have is refused by name":                      suite.passwords,
+		"a namespace that is gone leaves nothing open":                              suite.unprovision,
+		"a wait shows what is asked and what was decided":                           suite.waiting,
+		"a decision is delivered once for each request":                             suite.deliveries,
+		"a question about a call tells how the run stands":                          suite.questions,
+		"a policy is a new version when it differs":                                 suite.policies,
+		"contracts of a generation are those kept last, and found by their digests": suite.contracts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -336,6 +346,15 @@ func (s suite) lapsedBefore() {
 	s.Hold(run, second)
 	s.Lapse(run, time.Minute)
 	s.same(s.look(run).Lapsed, true)
+}
+
+func (s suite) passwords() {
+	for _, password := range []string{"", "a b", "a\nb", "a\x00b", "é"} {
+		s.is(s.Provision(s.Context(), ledger.Tenant{Namespace: "team", NamespaceUID: s.namespace, Password: password}), ledger.ErrPassword)
+	}
+	all, err := s.Tenants(s.Context())
+	s.ok(err)
+	s.same(len(all), 0)
 }
 
 func (s suite) unprovision() {

@@ -26,8 +26,12 @@ import (
 const (
 	// connectTimeout holds unless the DSN says otherwise.
 	connectTimeout = 5 * time.Second
-	// maxConns holds unless the DSN says otherwise.
-	maxConns = 8
+	// maxConns holds unless the DSN says otherwise. It is more than there are workers: one that waits for a lock shall
+	// not keep another from asking.
+	maxConns = 16
+	// overstay is how long a tenant's transaction may keep the manager waiting before its connection is ended. Its login
+	// is meant to end it by then, and may lift that itself.
+	overstay = 10 * time.Second
 )
 
 // Ledger is a ledger.Ledger on one database.
@@ -35,6 +39,8 @@ type Ledger struct {
 	pool *pgxpool.Pool
 	// warmUp is how long Postgres must have been up before a lease counts as lapsed: while it was down nobody could beat.
 	warmUp time.Duration
+	// overstay is the constant, but in tests.
+	overstay time.Duration
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -65,7 +71,7 @@ func Open(ctx context.Context, dsn string) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the ledger: %w", interpret(ctx, err))
 	}
-	return &Ledger{pool: pool, warmUp: contract.LeaseTTL}, nil
+	return &Ledger{pool: pool, warmUp: contract.LeaseTTL, overstay: overstay}, nil
 }
 
 // Close ends the ledger's connections.
@@ -80,15 +86,30 @@ const answerWithin = 30 * time.Second
 
 // send carries out b as one transaction in one round trip.
 func (l *Ledger) send(ctx context.Context, b *pgx.Batch) error {
+	return interpret(ctx, l.carry(ctx, b))
+}
+
+// carry is send with the error as pgx gives it.
+func (l *Ledger) carry(ctx context.Context, b *pgx.Batch) error {
 	within, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	err := l.pool.SendBatch(within, b).Close()
 	shed(l.pool, err)
-	return interpret(ctx, err)
+	return err
 }
 
-// impatient is the first statement of what waits for a lock that a tenant may hold, for longer than its login is meant to.
-const impatient = `SELECT set_config('lock_timeout', '12s', true)`
+// impatient is the first statement of what waits for a lock that a tenant may hold. It is soon given up, as ErrUnavailable:
+// the run is looked at again, and others meanwhile.
+const impatient = `SELECT set_config('lock_timeout', '2s', true)`
+
+// sendAbout sends a batch about one run. If it met a lock, whoever has held it for too long is shown out for the next try.
+func (l *Ledger) sendAbout(ctx context.Context, run types.UID, b *pgx.Batch) error {
+	err := l.carry(ctx, b)
+	if state(err) != lockTimeout {
+		return interpret(ctx, err)
+	}
+	return errors.Join(interpret(ctx, err), l.showOut(ctx, run))
+}
 
 // Admit freezes the snapshot and makes the run's claim row.
 func (l *Ledger) Admit(ctx context.Context, a ledger.Admission) error {
@@ -140,8 +161,12 @@ SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, c.active_m
        'Segment', a.segment, 'Attempt', a.attempt, 'BegunAt', a.begun_at, 'Job', coalesce(a.job_uid::text, ''), 'EndedAt', a.ended_at,
        'Class', coalesce(a.class, ''), 'Code', coalesce(a.code, ''), 'Message', coalesce(a.message, ''), 'NotBefore', a.not_before) ORDER BY a.attempt)::text
      FROM ekiden.attempts a WHERE a.run_uid = r.run_uid AND a.segment = newest.segment),
-  o.yield, o.code, o.message, left(o.result, $2::int), octet_length(o.result), encode(sha256(convert_to(o.result, 'UTF8')), 'hex'),
+  o.yield, o.code, o.message, left(o.result, $2::int), octet_length(o.result), encode(sha256(convert_to(o.result, 'UTF8')), 'hex'), o.at, o.wait,
+  CASE WHEN o.yield = 'waiting' THEN (SELECT ` + deliveries + ` FROM ekiden.inbox i WHERE i.run_uid = r.run_uid AND i.lane = ''
+     AND i.turn = (SELECT max(turn) FROM ekiden.inbox WHERE run_uid = r.run_uid AND lane = '')) END,
+  (SELECT count(*) FROM ekiden.outcomes w WHERE w.run_uid = r.run_uid AND w.lane = '' AND w.yield = 'waiting'),
   (SELECT count(*) FROM ekiden.transcript t WHERE t.run_uid = r.run_uid AND t.kind = 'ModelAnswered'),
+  (SELECT count(*) FROM ekiden.calls k WHERE k.run_uid = r.run_uid AND k.begun_at IS NOT NULL),
   u.input, u.cache_read, u.output, u.cost
 FROM ekiden.runs r
 JOIN ekiden.snapshots s USING (run_uid)
@@ -167,6 +192,8 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 		active                                                       int64
 		phase, endCode, endMessage                                   *string
 		attempts, yield, outcomeCode, outcomeMessage, result, digest *string
+		wait, inbox                                                  *string
+		outcomeAt                                                    *time.Time
 		bytes                                                        *int64
 	)
 	var b pgx.Batch
@@ -176,8 +203,8 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 			return rows.Err()
 		}
 		return rows.Scan(&r.Now, &r.AdmittedAt, &r.SnapshotDigest, &terms, &cancelled, &active, &r.Lapsed, &ended, &phase, &endCode, &endMessage,
-			&attempts, &yield, &outcomeCode, &outcomeMessage, &result, &bytes, &digest,
-			&r.Usage.Turns, &r.Usage.Input, &r.Usage.CacheRead, &r.Usage.Output, (*int64)(&r.Usage.Cost))
+			&attempts, &yield, &outcomeCode, &outcomeMessage, &result, &bytes, &digest, &outcomeAt, &wait, &inbox,
+			&r.Waits, &r.Usage.Turns, &r.Usage.ToolCalls, &r.Usage.Input, &r.Usage.CacheRead, &r.Usage.Output, (*int64)(&r.Usage.Cost))
 	})
 	if err := l.send(ctx, &b); err != nil {
 		return nil, fmt.Errorf("looking at run %s: %w", run, err)
@@ -204,7 +231,10 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 		r.Outcome = &contract.Outcome{
 			Yield: contract.Yield(*yield), Code: *outcomeCode, Message: *outcomeMessage, Result: contract.Clip(*result, contract.MaxInlineResult),
 		}
-		r.ResultBytes, r.ResultDigest = *bytes, "sha256:"+*digest
+		r.ResultBytes, r.ResultDigest, r.OutcomeAt = *bytes, "sha256:"+*digest, *outcomeAt
+	}
+	if err := waits(&r, wait, inbox); err != nil {
+		return nil, fmt.Errorf("looking at run %s: %w", run, err)
 	}
 	return &r, nil
 }
@@ -262,7 +292,7 @@ func (l *Ledger) about(ctx context.Context, run types.UID, doing string, waits b
 	}
 	there := false
 	fill(&b).QueryRow(known(&there))
-	err := l.send(ctx, &b)
+	err := l.sendAbout(ctx, run, &b)
 	if err == nil && !there {
 		err = ledger.ErrUnknown
 	}
@@ -296,7 +326,7 @@ WHERE run_uid = $1 AND final_at IS NULL`, run)
 		}
 		return rows.Scan((*string)(&stored.Phase), &stored.Code, &stored.Message, &stored.At)
 	})
-	err := l.send(ctx, &b)
+	err := l.sendAbout(ctx, run, &b)
 	if err == nil && !found {
 		err = ledger.ErrUnknown
 	}
@@ -327,6 +357,13 @@ WHERE ended_at IS NULL AND admitted_at < $1::timestamptz ORDER BY admitted_at, r
 	}
 	return out, nil
 }
+
+// SQLSTATEs that this package tells apart.
+const (
+	lockTimeout          = "55P03"
+	insufficient         = "42501"
+	dependentsStillThere = "2BP01"
+)
 
 // state is the SQLSTATE of a refusal, or empty.
 func state(err error) string {

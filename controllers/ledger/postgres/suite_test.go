@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -28,8 +29,24 @@ func TestLedger(t *testing.T) {
 				return w.number(t, `SELECT count(*) FROM ekiden.claims WHERE run_uid = $1 AND holder IS NOT NULL`, run) == 1
 			},
 			Yield: func(run contract.Identity, segment int, o contract.Outcome) {
-				w.exec(t, `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, code, message, result) VALUES ($1, $2, $3, 1, $4, $5, $6, $7)`,
-					run.UID, run.NamespaceUID, segment, string(o.Yield), o.Code, o.Message, o.Result)
+				var wait *string
+				if o.Wait != nil {
+					b, err := json.Marshal(o.Wait)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := string(b)
+					wait = &s
+				}
+				w.exec(t, `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, code, message, result, wait) VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8)`,
+					run.UID, run.NamespaceUID, segment, string(o.Yield), o.Code, o.Message, o.Result, wait)
+			},
+			SettleCall: func(run contract.Identity, turn, index int) {
+				w.exec(t, `INSERT INTO ekiden.calls (run_uid, namespace_uid, turn, idx, generation, segment, tool, effect, digest, settled_at, kind, code, text, bytes)
+VALUES ($1, $2, $3, $4, 1, 0, 's/t', 'Send', 'd', now(), 'refused', '', '', 0)`, run.UID, run.NamespaceUID, turn, index)
+			},
+			Versions: func(namespace types.UID) int {
+				return w.number(t, `SELECT count(*) FROM ekiden.policies WHERE namespace_uid = $1`, namespace)
 			},
 		}
 	})

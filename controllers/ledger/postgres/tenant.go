@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +48,9 @@ func (l *Ledger) provision(ctx context.Context, t ledger.Tenant) error {
 	login := t.Login()
 	if !loginPattern.MatchString(login) {
 		return fmt.Errorf("%q is not the UID of a namespace", t.NamespaceUID)
+	}
+	if err := t.CheckPassword(); err != nil {
+		return err
 	}
 	secret, err := verifier(t.Password)
 	if err != nil {
@@ -136,12 +138,12 @@ func (l *Ledger) Tenants(ctx context.Context) ([]ledger.Tenant, error) {
 	return out, nil
 }
 
-// Unprovision drops the login of a namespace that is gone and ends its unfinished runs.
+// Unprovision drops the login of a namespace that is gone and ends its unfinished runs. Each step is committed before the
+// next one begins: a login that is shut out stays so although a lock, or what it owns elsewhere, delays the rest.
 func (l *Ledger) Unprovision(ctx context.Context, namespace types.UID) error {
-	login := ledger.LoginOf(namespace)
 	err := fmt.Errorf("%q is not the UID of a namespace", namespace)
-	if loginPattern.MatchString(login) {
-		err = l.transact(ctx, func(tx pgx.Tx) error { return unprovision(ctx, tx, namespace, login) })
+	if loginPattern.MatchString(ledger.LoginOf(namespace)) {
+		err = l.unprovision(ctx, namespace)
 	}
 	if err != nil {
 		return fmt.Errorf("dropping the login of namespace %s: %w", namespace, err)
@@ -149,21 +151,58 @@ func (l *Ledger) Unprovision(ctx context.Context, namespace types.UID) error {
 	return nil
 }
 
-func unprovision(ctx context.Context, tx pgx.Tx, namespace types.UID, login string) error {
+func (l *Ledger) unprovision(ctx context.Context, namespace types.UID) error {
+	for _, step := range []func(context.Context, pgx.Tx, tenant) error{shutOut, endRuns, dropLogin} {
+		if err := l.transact(ctx, func(tx pgx.Tx) error { return withTenant(ctx, tx, namespace, step) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tenant is a namespace and its login.
+type tenant struct {
+	namespace types.UID
+	login     string
+	// role is the login as an identifier, and there whether it exists.
+	role  string
+	there bool
+}
+
+// withTenant does something while it holds the namespace's row, under which managers take turns.
+func withTenant(ctx context.Context, tx pgx.Tx, namespace types.UID, do func(context.Context, pgx.Tx, tenant) error) error {
 	if _, err := tx.Exec(ctx, `SELECT FROM ekiden.tenants WHERE namespace_uid = $1 FOR UPDATE`, namespace); err != nil {
 		return err
 	}
+	login := ledger.LoginOf(namespace)
 	role, there, err := find(ctx, tx, login)
 	if err != nil {
 		return err
 	}
-	if there {
-		// As a member of the role the manager may end its connections and drop what it owns. They end first, because
-		// one of them may hold a lock that is needed below.
-		if err := perhaps(ctx, tx, "GRANT "+role+" TO CURRENT_USER"); err != nil {
+	return do(ctx, tx, tenant{namespace, login, role, there})
+}
+
+// join makes the manager a member of the login's role: only such a one may end its connections, see since when its
+// transactions last, and drop what it owns.
+func join(ctx context.Context, tx pgx.Tx, n tenant) error {
+	return perhaps(ctx, tx, "GRANT "+n.role+" TO CURRENT_USER")
+}
+
+// shutOut lets nobody log in any more.
+func shutOut(ctx context.Context, tx pgx.Tx, n tenant) error {
+	if !n.there {
+		return nil
+	}
+	return perhaps(ctx, tx, "ALTER ROLE "+n.role+" NOLOGIN")
+}
+
+// endRuns ends the connections of the login and then its runs: one of them may hold a lock that is needed for it.
+func endRuns(ctx context.Context, tx pgx.Tx, n tenant) error {
+	if n.there {
+		if err := join(ctx, tx, n); err != nil {
 			return err
 		}
-		if err := perhaps(ctx, tx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`, login); err != nil {
+		if err := perhaps(ctx, tx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`, n.login); err != nil {
 			return err
 		}
 	}
@@ -171,24 +210,53 @@ func unprovision(ctx context.Context, tx pgx.Tx, namespace types.UID, login stri
 	if _, err := tx.Exec(ctx, `
 UPDATE ekiden.claims c SET final_at = now(), generation = generation + 1, holder = NULL, lease_until = NULL
 FROM (SELECT run_uid, lane FROM ekiden.claims WHERE namespace_uid = $1 AND final_at IS NULL ORDER BY run_uid, lane FOR NO KEY UPDATE) open
-WHERE c.run_uid = open.run_uid AND c.lane = open.lane`, namespace); err != nil {
+WHERE c.run_uid = open.run_uid AND c.lane = open.lane`, n.namespace); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `
+	_, err := tx.Exec(ctx, `
 UPDATE ekiden.runs SET ended_at = now(), end_phase = $2, end_code = $3, end_message = 'the namespace is gone'
-WHERE namespace_uid = $1 AND ended_at IS NULL`, namespace, string(v1alpha1.RunCancelled), v1alpha1.ReasonCancelled); err != nil {
-		return err
-	}
-	if there {
-		if err := perhaps(ctx, tx, "DROP OWNED BY "+role); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "DROP ROLE "+role); err != nil {
-			return err
-		}
-	}
-	_, err = tx.Exec(ctx, `DELETE FROM ekiden.tenants WHERE namespace_uid = $1`, namespace)
+WHERE namespace_uid = $1 AND ended_at IS NULL`, n.namespace, string(v1alpha1.RunCancelled), v1alpha1.ReasonCancelled)
 	return err
+}
+
+// dropLogin forgets the namespace last: while its row is there the next sweep tries again.
+func dropLogin(ctx context.Context, tx pgx.Tx, n tenant) error {
+	if n.there {
+		if err := perhaps(ctx, tx, "DROP OWNED BY "+n.role); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "DROP ROLE "+n.role)
+		if state(err) == dependentsStillThere {
+			return fmt.Errorf("%w: %s: as a superuser carry out DROP OWNED BY %s in every other database of this server", ledger.ErrOwns, n.login, n.role)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM ekiden.tenants WHERE namespace_uid = $1`, n.namespace)
+	return err
+}
+
+// showOut ends the connections of the run's namespace whose transactions have lasted for too long.
+func (l *Ledger) showOut(ctx context.Context, run types.UID) error {
+	return l.transact(ctx, func(tx pgx.Tx) error {
+		var namespace types.UID
+		err := tx.QueryRow(ctx, `SELECT namespace_uid::text FROM ekiden.runs WHERE run_uid = $1`, run).Scan((*string)(&namespace))
+		if err != nil {
+			return err
+		}
+		return withTenant(ctx, tx, namespace, func(ctx context.Context, tx pgx.Tx, n tenant) error {
+			if !n.there {
+				return nil
+			}
+			if err := join(ctx, tx, n); err != nil {
+				return err
+			}
+			return perhaps(ctx, tx, `
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE usename = $1 AND xact_start < clock_timestamp() - $2::bigint * interval '1 ms'`, n.login, l.overstay.Milliseconds())
+		})
+	})
 }
 
 // perhaps carries out a statement for which the manager may lack the permission.
@@ -204,7 +272,7 @@ func perhaps(ctx context.Context, tx pgx.Tx, sql string, args ...any) error {
 	if rolledBack := inner.Rollback(ctx); rolledBack != nil {
 		return errors.Join(err, rolledBack)
 	}
-	if state(err) == "42501" { // insufficient privilege
+	if state(err) == insufficient {
 		return nil
 	}
 	return err
@@ -225,9 +293,6 @@ func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
 
 // verifier is what Postgres stores of a password, as of RFC 5803.
 func verifier(password string) (string, error) {
-	if password == "" || strings.ContainsFunc(password, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-		return "", errors.New("the password must be of printable ASCII, without spaces")
-	}
 	const iterations = 4096
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails

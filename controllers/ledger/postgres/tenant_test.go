@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/controllers/ledger/postgres"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
 func (w *world) provision(t *testing.T, namespace types.UID, password string) ledger.Tenant {
@@ -131,6 +133,77 @@ func TestANamespaceThatIsGoneLeavesNothingOpen(t *testing.T) {
 	same(t, w.number(t, `SELECT generation FROM ekiden.claims WHERE run_uid = $1 AND final_at IS NOT NULL AND holder IS NULL`, running), 2)
 	same(t, *w.look(t, done).End, end)
 	same(t, w.look(t, foreign.Run.UID).End == nil, true)
+}
+
+// TestALoginThatOwnsSomethingElsewhere can be used no more, although it cannot be dropped.
+func TestALoginThatOwnsSomethingElsewhere(t *testing.T) {
+	t.Parallel()
+	w, elsewhere := newWorld(t), pgtest.Empty(t)
+	n := w.provision(t, w.namespace, "p")
+	run := w.admitted(t)
+	w.held(t, run, 0, 0)
+	conn := connect(t, w.DSN(n.Login(), "p"))
+	there := connect(t, elsewhere.Superuser)
+	_, err := there.Exec(t.Context(), "CREATE SCHEMA mine AUTHORIZATION "+n.Login())
+	ok(t, err)
+
+	for range 2 {
+		is(t, w.Unprovision(t.Context(), w.namespace), ledger.ErrOwns)
+		same(t, w.look(t, run).End.Message, "the namespace is gone")
+		if err := conn.Ping(t.Context()); err == nil {
+			t.Error("the connection still works")
+		}
+		_, err = try(t.Context(), w.DSN(n.Login(), "p"))
+		refusedWith(t, err, "28000")
+		all, err := w.Tenants(t.Context())
+		ok(t, err)
+		same(t, len(all), 1) // so that the next sweep tries again
+	}
+	_, err = there.Exec(t.Context(), "DROP OWNED BY "+n.Login())
+	ok(t, err)
+	ok(t, w.Unprovision(t.Context(), w.namespace))
+	same(t, w.exists(t, n.Login()), false)
+}
+
+// TestATenantThatHoldsALock makes the manager wait for a moment only, and not for ever.
+func TestATenantThatHoldsALock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.provision(t, w.namespace, "p")
+	run, other := w.admitted(t), w.admitted(t)
+	conn := connect(t, w.DSN(n.Login(), "p"))
+	for _, sql := range []string{
+		"SET statement_timeout = 0", "SET idle_in_transaction_session_timeout = 0", "BEGIN", "UPDATE ekiden.claims SET beat = now() WHERE run_uid = '" + string(run) + "'",
+	} {
+		_, err := conn.Exec(t.Context(), sql)
+		ok(t, err)
+	}
+	started := time.Now()
+	var wg sync.WaitGroup
+	for range 8 { // as many as there are workers
+		wg.Go(func() { is(t, w.Cancel(t.Context(), run), ledger.ErrUnavailable) })
+	}
+	const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = $1 AND wait_event_type = 'Lock'`
+	for w.number(t, waiting, w.ManagerLogin) < 8 && time.Since(started) < time.Second {
+		runtime.Gosched()
+	}
+	asked := time.Now()
+	ok(t, w.Cancel(t.Context(), other))
+	if took := time.Since(asked); took > time.Second/2 {
+		t.Errorf("another run waited %s", took)
+	}
+	wg.Wait()
+	if took := time.Since(started); took > 6*time.Second {
+		t.Errorf("the manager waited %s", took)
+	}
+	ok(t, conn.Ping(t.Context())) // it has its time
+
+	w.SetOverstay(time.Second)
+	is(t, w.Cancel(t.Context(), run), ledger.ErrUnavailable)
+	ok(t, w.Cancel(t.Context(), run))
+	if err := conn.Ping(t.Context()); err == nil {
+		t.Error("the connection still works")
+	}
 }
 
 func TestATenantStaysWithinItsNamespace(t *testing.T) {

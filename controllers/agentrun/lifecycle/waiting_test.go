@@ -1,0 +1,112 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+)
+
+var (
+	asked  = noon.Add(-time.Minute)
+	expiry = asked.Add(time.Hour)
+)
+
+func ask(index int, seats int32) contract.Ask {
+	return contract.Ask{Turn: 2, Index: index, Tool: "payments/refund", Effect: v1alpha1.EffectSend, Digest: "d", Pool: "finance", Seats: seats, ExpiresSeconds: 3600}
+}
+
+func answered(seq int64, index int, seat, seats int32, phase v1alpha1.ApprovalPhase) contract.Delivery {
+	return contract.Delivery{Seq: seq, Turn: 2, Index: index, Digest: "d", Seat: seat, Seats: seats, Phase: phase}
+}
+
+// parked waits with its first attempt over.
+func parked(asks []contract.Ask, inbox ...contract.Delivery) *Admission {
+	a := admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: contract.YieldWaiting, Wait: &contract.Wait{Cursor: 5, Asks: asks}}))
+	a.OutcomeAt, a.Inbox, a.Waits = asked, inbox, 1
+	return a
+}
+
+func standing(index int, seat int32) Request {
+	return Request{Turn: 2, Index: index, Digest: "d", Seat: seat, Until: expiry.Add(-time.Minute)}
+}
+
+func withdrawn(r Request) Request {
+	r.Withdrawn = true
+	return r
+}
+
+func TestDecideAboutARunThatWaits(t *testing.T) {
+	t.Parallel()
+	waits := func(message string, until time.Time, keys []RequestKey, do ...Effect) Decision {
+		return Decision{
+			Do:     do,
+			Report: Report{Phase: v1alpha1.RunWaiting, Reason: v1alpha1.ReasonAwaitingApproval, Message: message, Waiting: &Waiting{Requests: keys, Until: until}},
+			Wake:   until.Add(grace),
+		}
+	}
+	const one = "payments/refund wants a decision of pool finance by 2026-01-01 12:59:00Z"
+	const kept = "payments/refund wants a decision of pool finance by 2026-01-01 12:58:00Z"
+	next := Decision{
+		Do:     []Effect{Start{AttemptKey{Segment: 1}}},
+		Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 1 waits for its pod"},
+		Wake:   noon.Add(StartWithin),
+	}
+	tests := map[string]struct {
+		given    *Admission
+		requests []Request
+		want     Decision
+	}{
+		"each seat of each call is asked about at once": {
+			given: parked([]contract.Ask{ask(0, 2), ask(1, 1)}),
+			want: waits(one+"; 3 requests are open", expiry, []RequestKey{{2, 0, 1, 0}, {2, 0, 2, 0}, {2, 1, 1, 0}},
+				Raise{Ask: ask(0, 2), Seat: 1}, Raise{Ask: ask(0, 2), Seat: 2}, Raise{Ask: ask(1, 1), Seat: 1}),
+		},
+		"a request that stands is waited for, until it says": {
+			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{standing(0, 1)},
+			want: waits(kept, expiry.Add(-time.Minute), []RequestKey{{2, 0, 1, 0}}),
+		},
+		"one that was withdrawn is asked anew": {
+			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{withdrawn(standing(0, 1))},
+			want: waits(one, expiry, []RequestKey{{2, 0, 1, 1}}, Raise{Ask: ask(0, 1), Seat: 1, Ordinal: 1}),
+		},
+		"and the new one stands": {
+			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{withdrawn(standing(0, 1)), standing(0, 1)},
+			want: waits(kept, expiry.Add(-time.Minute), []RequestKey{{2, 0, 1, 1}}),
+		},
+		"a request about other arguments is none": {
+			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{{Turn: 2, Digest: "other", Seat: 1, Until: expiry}},
+			want: waits(one, expiry, []RequestKey{{2, 0, 1, 0}}, Raise{Ask: ask(0, 1), Seat: 1}),
+		},
+		"an approval begins the next segment":         {given: parked([]contract.Ask{ask(0, 1), ask(1, 1)}, answered(6, 0, 1, 1, v1alpha1.ApprovalApproved)), want: next},
+		"so does a denial":                            {given: parked([]contract.Ask{ask(0, 2)}, answered(6, 0, 2, 2, v1alpha1.ApprovalDenied)), want: next},
+		"so does an expiry":                           {given: parked([]contract.Ask{ask(0, 1)}, answered(6, 0, 1, 1, v1alpha1.ApprovalExpired)), want: next},
+		"so does one that came before the run parked": {given: parked([]contract.Ask{ask(0, 1)}, answered(6, 0, 1, 1, v1alpha1.ApprovalApproved)), requests: []Request{standing(0, 1)}, want: next},
+		"one seat of two is not enough": {
+			given: parked([]contract.Ask{ask(0, 2)}, answered(6, 0, 1, 2, v1alpha1.ApprovalApproved)), requests: []Request{standing(0, 1), standing(0, 2)},
+			want: waits(kept, expiry.Add(-time.Minute), []RequestKey{{2, 0, 2, 0}}),
+		},
+		"two seats of two are": {given: parked([]contract.Ask{ask(0, 2)}, answered(6, 0, 1, 2, v1alpha1.ApprovalApproved), answered(7, 0, 2, 2, v1alpha1.ApprovalApproved)), want: next},
+		"a later call that is decided waits for the first": {
+			given: parked([]contract.Ask{ask(0, 1), ask(1, 1)}, answered(6, 1, 1, 1, v1alpha1.ApprovalApproved)), requests: []Request{standing(0, 1), standing(1, 1)},
+			want: waits(kept, expiry.Add(-time.Minute), []RequestKey{{2, 0, 1, 0}}),
+		},
+		"a decision that the segment had seen is not waited for": {
+			given: parked([]contract.Ask{ask(0, 1)}, answered(5, 0, 1, 1, v1alpha1.ApprovalApproved)),
+			want:  Decision{Do: []Effect{Finish{End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonIncompatibleSession, Message: "a segment waits for a decision that it had seen", At: noon}}}, Again: true},
+		},
+		"a wait for nothing goes on": {given: parked(nil), want: next},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Decide(Observed{Now: noon, Held: true, Admission: tc.given, Requests: tc.requests})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Decide() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
