@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -143,11 +142,8 @@ func newManager(o options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	config.QPS, config.Burst = 100, 200
-	ours, err := labels.NewRequirement(v1alpha1.LabelRunUID, selection.Exists, nil)
-	if err != nil {
-		return nil, err
-	}
-	segments := cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+	// Those of segments and of discoveries alike. Whose they are is asked of their owners, not of their labels.
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "ekiden"})}
 	grace := 20 * time.Second
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
@@ -159,7 +155,7 @@ func newManager(o options) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &grace,
 		Cache: cache.Options{
-			ByObject:         map[client.Object]cache.ByObject{&batchv1.Job{}: segments, &corev1.Pod{}: segments},
+			ByObject:         map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.Pod{}: ours},
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},

@@ -4,13 +4,24 @@ package controllers
 import (
 	"context"
 	"errors"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun"
+	"github.com/ekiden-dev/ekiden/controllers/approval"
+	"github.com/ekiden-dev/ekiden/controllers/approval/guard"
 	"github.com/ekiden-dev/ekiden/controllers/definition"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/policy"
 	"github.com/ekiden-dev/ekiden/controllers/sweep"
+	"github.com/ekiden-dev/ekiden/controllers/toolserver"
 )
 
 // Options are what the controllers need besides the manager.
@@ -31,14 +42,47 @@ type Options struct {
 
 // Setup adds every controller to the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("ekiden")
+	watch, err := guard.New(c, time.Now)
+	if err != nil {
+		return err
+	}
+	woken := make(chan event.TypedGenericEvent[client.Object], 1024)
+	policies := &policy.Reconciler{Client: c, Ledger: o.Ledger, Events: events, Namespace: o.Namespace}
+	runs := &agentrun.Reconciler{
+		Client: c, Live: live, Events: events, Ledger: o.Ledger, Project: policies.Project, Woken: woken,
+		Namespace: o.Namespace, SegmentImage: o.SegmentImage, SegmentDSN: o.SegmentDSN,
+	}
+	servers := &toolserver.Reconciler{Client: c, Live: live, Events: events, Ledger: o.Ledger, Provision: provision(runs), Image: o.SegmentImage}
+	requests := &approval.Reconciler{Client: c, Live: live, Events: events, Ledger: o.Ledger, Guard: watch, Wake: wake(ctx, woken)}
 	return errors.Join(
-		(&definition.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("ekiden"),
-		}).SetupWithManager(ctx, mgr),
-		(&agentrun.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("ekiden"), Ledger: o.Ledger,
-			Namespace: o.Namespace, SegmentImage: o.SegmentImage, SegmentDSN: o.SegmentDSN,
-		}).SetupWithManager(ctx, mgr),
-		mgr.Add(&sweep.Sweeper{Live: mgr.GetAPIReader(), Ledger: o.Ledger}),
+		(&definition.Reconciler{Client: c, Live: live, Events: events}).SetupWithManager(ctx, mgr),
+		policies.SetupWithManager(mgr),
+		servers.SetupWithManager(mgr),
+		requests.SetupWithManager(ctx, mgr),
+		runs.SetupWithManager(ctx, mgr),
+		mgr.Add(&sweep.Sweeper{Live: live, Ledger: o.Ledger}),
 	)
+}
+
+// provision makes a namespace's login for what is not a run.
+func provision(runs *agentrun.Reconciler) func(context.Context, *corev1.Namespace) error {
+	return func(ctx context.Context, ns *corev1.Namespace) error {
+		unfit, err := runs.Provision(ctx, ns)
+		if err == nil && unfit != "" {
+			return &toolserver.UnfitError{Message: unfit}
+		}
+		return err
+	}
+}
+
+// wake has runs looked at whose calls were decided on. A poke that is lost with the manager costs nothing: the next one looks
+// at every run when it starts.
+func wake(ctx context.Context, woken chan<- event.TypedGenericEvent[client.Object]) func(types.NamespacedName) {
+	return func(run types.NamespacedName) {
+		select {
+		case woken <- event.TypedGenericEvent[client.Object]{Object: &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: run.Name}}}:
+		case <-ctx.Done():
+		}
+	}
 }

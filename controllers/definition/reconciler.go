@@ -22,7 +22,7 @@ import (
 )
 
 // The rights this package needs. controller-gen reads them from here.
-// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;modelendpoints;agentruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;modelendpoints;toolservers;agentruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions/status,verbs=patch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=ekiden.dev,resources=definitionrevisions,verbs=get;list;watch;create;delete
@@ -56,7 +56,11 @@ func (r *Reconciler) reconcile(ctx context.Context, def *v1alpha1.AgentDefinitio
 	if err != nil {
 		return fmt.Errorf("gathering: %w", err)
 	}
-	revision, problem := compile.Agent(def, endpoint)
+	servers, err := r.servers(ctx, def)
+	if err != nil {
+		return fmt.Errorf("gathering: %w", err)
+	}
+	revision, problem := compile.Agent(def, endpoint, servers)
 	if problem == nil {
 		if problem, err = r.publish(ctx, revision); err != nil {
 			return fmt.Errorf("publishing: %w", err)
@@ -78,6 +82,23 @@ func (r *Reconciler) endpoint(ctx context.Context, def *v1alpha1.AgentDefinition
 		return nil, nil
 	}
 	return &e, err
+}
+
+// servers are the ToolServers that the definition refers to and that exist, by their names.
+func (r *Reconciler) servers(ctx context.Context, def *v1alpha1.AgentDefinition) (map[string]*v1alpha1.ToolServer, error) {
+	servers := map[string]*v1alpha1.ToolServer{}
+	for _, name := range serverNames(def) {
+		var s v1alpha1.ToolServer
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: def.Namespace, Name: name}, &s)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("tool server %s: %w", name, err)
+		default:
+			servers[name] = &s
+		}
+	}
+	return servers, nil
 }
 
 // publish creates the revision, unless it exists already.

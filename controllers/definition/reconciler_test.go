@@ -43,13 +43,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.AgentDefinition{}).WithObjects(objects...).
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.AgentDefinition{}, &v1alpha1.ToolServer{}).WithObjects(objects...).
 		WithIndex(&v1alpha1.DefinitionRevision{}, byDefinition, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.DefinitionRevision).Spec.DefinitionRef.Name}
 		}).
 		WithIndex(&v1alpha1.AgentDefinition{}, byModel, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.AgentDefinition).Spec.ModelRef.Name}
-		}).Build()
+		}).
+		WithIndex(&v1alpha1.AgentDefinition{}, byServer, func(o client.Object) []string { return serverNames(o.(*v1alpha1.AgentDefinition)) }).Build()
 	w.Reconciler = &Reconciler{
 		Client: interceptor.NewClient(w.api, interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -200,13 +201,55 @@ func TestADefinitionThatHasNeverCompiled(t *testing.T) {
 	e := theEndpoint()
 	w.ok(w.api.Create(t.Context(), e))
 	want := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "team", Name: given.Agent}}}
-	if diff := cmp.Diff(want, w.users(t.Context(), e)); diff != "" {
+	if diff := cmp.Diff(want, w.users(byModel)(t.Context(), e)); diff != "" {
 		t.Errorf("users (-want +got):\n%s", diff)
 	}
 	w.reconcile()
 	if got := w.def().Status; got.CurrentRevision == "" {
 		t.Errorf("status %+v", got)
 	}
+}
+
+// TestADefinitionFollowsItsToolServers: it waits for them, and what they offer anew is a new revision.
+func TestADefinitionFollowsItsToolServers(t *testing.T) {
+	t.Parallel()
+	def := theDefinition()
+	def.Spec.Tools = []v1alpha1.ToolSelection{
+		{ServerRef: v1alpha1.LocalReference{Name: "crm"}, Names: []string{"get"}},
+		{ServerRef: v1alpha1.LocalReference{Name: "crm"}, Names: []string{"set"}},
+	}
+	w := newWorld(t, def, theEndpoint())
+	w.reconcile()
+	w.want("", metav1.ConditionFalse, v1alpha1.ReasonToolServerNotFound, `spec.tools[0].serverRef.name: there is no ToolServer "crm" in this namespace: apply it, or correct the name`)
+	server := &v1alpha1.ToolServer{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "crm", UID: "crm", Generation: 1}, Spec: v1alpha1.ToolServerSpec{Type: v1alpha1.ToolServerMCP}}
+	w.ok(w.api.Create(t.Context(), server))
+	want := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "team", Name: given.Agent}}}
+	if diff := cmp.Diff(want, w.users(byServer)(t.Context(), server)); diff != "" {
+		t.Errorf("users (-want +got):\n%s", diff)
+	}
+	w.reconcile()
+	w.want("", metav1.ConditionFalse, v1alpha1.ReasonToolServerNotReady, `spec.tools[0].serverRef.name: ToolServer "crm" has not been looked at yet since its newest edit`)
+	discover := func(digit string) {
+		digest := "sha256:" + strings.Repeat(digit, 64)
+		server.Status = v1alpha1.ToolServerStatus{
+			ObservedGeneration: 1, DiscoveredGeneration: 1,
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDiscovered, ObservedGeneration: 1}},
+			Tools:      []v1alpha1.DiscoveredTool{{Name: "get", Digest: digest}, {Name: "set", Digest: digest}},
+		}
+		w.ok(w.api.Status().Update(t.Context(), server))
+		w.reconcile()
+		current := w.def().Status.CurrentRevision
+		w.want(current, metav1.ConditionTrue, v1alpha1.ReasonCompiled, "revision "+current+" is current")
+	}
+	discover("a")
+	discover("b")
+	if names := w.revisions(); len(names) != 2 {
+		t.Errorf("revisions %v", names)
+	}
+	w.ok(w.api.Delete(t.Context(), server))
+	current := w.def().Status.CurrentRevision
+	w.reconcile()
+	w.want(current, metav1.ConditionFalse, v1alpha1.ReasonToolServerNotFound, `spec.tools[0].serverRef.name: there is no ToolServer "crm" in this namespace: apply it, or correct the name`)
 }
 
 func TestARevisionOfSomebodyElse(t *testing.T) {

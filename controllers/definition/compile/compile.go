@@ -2,6 +2,7 @@
 package compile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 const (
 	Segments             = 20
 	Turns                = 40
+	ToolCalls            = 40
 	ActiveSeconds        = 1800
 	SoftSeconds          = 90
 	HardSeconds          = 120
@@ -34,21 +36,29 @@ const (
 // Problem says why a definition does not compile.
 type Problem struct{ Reason, Message string }
 
-// Agent compiles a definition. endpoint is the ModelEndpoint it refers to, or nil if there is none.
-func Agent(def *v1alpha1.AgentDefinition, endpoint *v1alpha1.ModelEndpoint) (*v1alpha1.DefinitionRevision, *Problem) {
+// Agent compiles a definition. endpoint is the ModelEndpoint it refers to, or nil if there is none; servers are the
+// ToolServers it refers to that exist, by their names.
+func Agent(def *v1alpha1.AgentDefinition, endpoint *v1alpha1.ModelEndpoint, servers map[string]*v1alpha1.ToolServer) (*v1alpha1.DefinitionRevision, *Problem) {
 	if endpoint == nil {
 		return nil, &Problem{v1alpha1.ReasonModelEndpointNotFound, fmt.Sprintf("spec.modelRef.name: there is no ModelEndpoint %q in this namespace", def.Spec.ModelRef.Name)}
 	}
 	if p := check(endpoint); p != nil {
 		return nil, p
 	}
+	reached, tools, p := toolsOf(def, servers)
+	if p != nil {
+		return nil, p
+	}
 	agent := v1alpha1.CompiledAgent{
-		Model:        v1alpha1.CompiledModel{Name: endpoint.Name, Endpoint: *endpoint.Spec.DeepCopy()},
-		Sampling:     def.Spec.Sampling,
-		Instructions: def.Spec.Instructions,
-		Limits:       def.Spec.Limits,
-		Segment:      def.Spec.Segment,
-		Retry:        def.Spec.Retry,
+		Model:         v1alpha1.CompiledModel{Name: endpoint.Name, Endpoint: *endpoint.Spec.DeepCopy()},
+		Sampling:      def.Spec.Sampling,
+		Instructions:  def.Spec.Instructions,
+		Servers:       reached,
+		Tools:         tools,
+		OnToolFailure: cmp.Or(def.Spec.OnToolFailure, v1alpha1.ToolFailureTellModel),
+		Limits:        def.Spec.Limits,
+		Segment:       def.Spec.Segment,
+		Retry:         def.Spec.Retry,
 	}
 	fill(&agent)
 	body, err := json.Marshal(agent)
@@ -85,9 +95,17 @@ func check(e *v1alpha1.ModelEndpoint) *Problem {
 	if _, err := budget.PriceOf(e.Spec.Pricing); err != nil {
 		return invalid("pricing", err)
 	}
-	for _, c := range e.Spec.Egress.Allow {
+	if err := CheckEgress(e.Spec.Egress); err != nil {
+		return invalid("egress.allow", err)
+	}
+	return nil
+}
+
+// CheckEgress reports an address range that is none.
+func CheckEgress(e v1alpha1.Egress) error {
+	for _, c := range e.Allow {
 		if _, err := netip.ParsePrefix(c); err != nil {
-			return invalid("egress.allow", err)
+			return err
 		}
 	}
 	return nil
@@ -102,6 +120,7 @@ func fill(a *v1alpha1.CompiledAgent) {
 	}{
 		{&a.Limits.Segments, Segments},
 		{&a.Limits.Turns, Turns},
+		{&a.Limits.ToolCalls, ToolCalls},
 		{&a.Limits.ActiveSeconds, ActiveSeconds},
 		{&a.Segment.SoftSeconds, SoftSeconds},
 		{&a.Segment.HardSeconds, HardSeconds},

@@ -27,11 +27,12 @@ func TestAgent(t *testing.T) {
 		return given.Endpoint("team", url, change...)
 	}
 	defaults := v1alpha1.CompiledAgent{
-		Model:        v1alpha1.CompiledModel{Name: given.Model, Endpoint: endpoint().Spec},
-		Instructions: "You sort support tickets.",
-		Limits:       v1alpha1.Limits{Segments: 20, Turns: 40, ActiveSeconds: 1800},
-		Segment:      v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
-		Retry:        v1alpha1.Retry{MaxAttempts: 5, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},
+		Model:         v1alpha1.CompiledModel{Name: given.Model, Endpoint: endpoint().Spec},
+		Instructions:  "You sort support tickets.",
+		OnToolFailure: v1alpha1.ToolFailureTellModel,
+		Limits:        v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
+		Segment:       v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
+		Retry:         v1alpha1.Retry{MaxAttempts: 5, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},
 	}
 	defaults.Model.Endpoint.Timeouts = v1alpha1.ModelTimeouts{FirstTokenSeconds: 120, IdleSeconds: 60, TotalSeconds: 600}
 	problem := func(reason, message string) *Problem { return &Problem{reason, message} }
@@ -48,7 +49,8 @@ func TestAgent(t *testing.T) {
 				d.Spec.Description = "is not compiled"
 				d.Spec.RevisionHistoryLimit = 3
 				d.Spec.Sampling.MaxOutputTokens = 9
-				d.Spec.Limits = v1alpha1.Limits{Segments: 1, Turns: 2, ActiveSeconds: 3}
+				d.Spec.OnToolFailure = v1alpha1.ToolFailureFailRun
+				d.Spec.Limits = v1alpha1.Limits{Segments: 1, Turns: 2, ToolCalls: 4, ActiveSeconds: 3}
 				d.Spec.Segment = v1alpha1.SegmentTimers{SoftSeconds: 4, HardSeconds: 5}
 				d.Spec.Retry = v1alpha1.Retry{MaxAttempts: 6, BaseSeconds: 7, CapSeconds: 8, MaxRetryAfterSeconds: 9}
 			}),
@@ -57,7 +59,8 @@ func TestAgent(t *testing.T) {
 			}),
 			want: func(a *v1alpha1.CompiledAgent) {
 				a.Sampling.MaxOutputTokens = 9
-				a.Limits = v1alpha1.Limits{Segments: 1, Turns: 2, ActiveSeconds: 3}
+				a.OnToolFailure = v1alpha1.ToolFailureFailRun
+				a.Limits = v1alpha1.Limits{Segments: 1, Turns: 2, ToolCalls: 4, ActiveSeconds: 3}
 				a.Segment = v1alpha1.SegmentTimers{SoftSeconds: 4, HardSeconds: 5}
 				a.Retry = v1alpha1.Retry{MaxAttempts: 6, BaseSeconds: 7, CapSeconds: 8, MaxRetryAfterSeconds: 9}
 				a.Model.Endpoint.Timeouts = v1alpha1.ModelTimeouts{FirstTokenSeconds: 1, IdleSeconds: 2, TotalSeconds: 3}
@@ -88,7 +91,7 @@ func TestAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			given := tc.def.DeepCopy()
-			got, problem := Agent(tc.def, tc.endpoint)
+			got, problem := Agent(tc.def, tc.endpoint, nil)
 			if diff := cmp.Diff(tc.problem, problem); diff != "" {
 				t.Fatalf("problem (-want +got):\n%s", diff)
 			}
@@ -121,7 +124,7 @@ func TestAgent(t *testing.T) {
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	digest := func(d *v1alpha1.AgentDefinition, change ...func(*v1alpha1.ModelEndpoint)) string {
-		r, p := Agent(d, given.Endpoint("team", url, change...))
+		r, p := Agent(d, given.Endpoint("team", url, change...), nil)
 		if p != nil {
 			t.Fatal(p)
 		}
