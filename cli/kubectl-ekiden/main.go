@@ -1,5 +1,5 @@
-// Command kubectl-ekiden is the kubectl plugin of Ekiden: it prints sessions and results of runs, cancels runs, and
-// looks for what is wrong with an installation.
+// Command kubectl-ekiden is the kubectl plugin of Ekiden: it prints sessions and results of runs, decides on tool calls,
+// cancels runs, and looks for what is wrong with an installation.
 //
 // Kubectl finds it by its name anywhere in PATH, and runs it as kubectl ekiden.
 package main
@@ -51,14 +51,16 @@ func (p program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-ekiden",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl ekiden"},
-		Short:       "Read sessions and results of agent runs, cancel runs, check an installation",
-		Long: `Reads sessions and results of agent runs, cancels runs, and checks an installation of Ekiden.
+		Short:       "Read sessions and results of agent runs, decide on tool calls, cancel runs, check an installation",
+		Long: `Reads sessions and results of agent runs, decides on tool calls, cancels runs, and checks an installation of Ekiden.
 
 Everything else is plain kubectl: apply an AgentRun to start it, and watch it with kubectl get agentruns --watch.
 
 ` + exitCodes,
 		Example: `  kubectl ekiden result triage-4711 --wait
   kubectl ekiden transcript triage-4711
+  kubectl ekiden approvals
+  kubectl ekiden approve triage-4711-1f3a9c0d-t3c0-gate
   kubectl ekiden cancel triage-4711
   kubectl ekiden doctor --all-namespaces`,
 		Version:       version,
@@ -70,6 +72,6 @@ Everything else is plain kubectl: apply an AgentRun to start it, and watch it wi
 	var f clusterFlags
 	f.bind(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, err) })
-	root.AddCommand(p.transcript(&f), p.result(&f), p.cancel(&f), p.doctor(&f))
+	root.AddCommand(p.transcript(&f), p.result(&f), p.approvals(&f), p.approve(&f), p.deny(&f), p.cancel(&f), p.doctor(&f))
 	return root
 }
