@@ -152,6 +152,8 @@ func TestNextLaws(t *testing.T) {
 			if s.Appended > 0 && !s.Now.Before(s.SoftEnd) {
 				t.Fatalf("began something new after the soft timer: %+v in %+v", tr, s)
 			}
+		case segment.Invoke, segment.Refuse:
+			t.Fatalf("%T without a tool: %+v in %+v", a, tr, s)
 		case segment.Pause:
 			if !a.Until.After(s.Now) || !a.Until.Before(s.SoftEnd) || s.Stopping {
 				t.Fatalf("waited for nothing, or too long: %+v in %+v", tr, s)

@@ -83,8 +83,9 @@ func (s Situation) wait(a Answered, i, left int) *contract.Wait {
 		case gate.Wanted:
 			w.Asks = append(w.Asks, v.Ask)
 			left--
-		case gate.Granted:
+		case gate.Granted: // it waits its turn behind those that are asked about
 			left--
+		case gate.Refused, gate.Exhausted, gate.Unknown: // it uses up nothing
 		}
 	}
 	return w

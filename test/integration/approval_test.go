@@ -20,7 +20,7 @@ func TestApproved(t *testing.T) {
 	d := open(t, wants(reads("4711")), wants(refunds(120)), answer("Your money is on its way."))
 	d.approvers("finance", "alice")
 	d.start("refund")
-	r := d.parked("refund")
+	r := d.parked()
 	areq := d.requested(1, v1alpha1.ApprovalPending)[0]
 	if w := r.Status.WaitingOn; len(w) != 1 || w[0].Kind != v1alpha1.WaitApproval || w[0].Count != 1 || len(w[0].Names) != 1 || w[0].Names[0] != areq.Name || w[0].Until.IsZero() {
 		t.Errorf("waitingOn is %+v, want %s", w, areq.Name)
@@ -44,7 +44,7 @@ func TestApproved(t *testing.T) {
 	super := superuser(t)
 	d.eventually("no connection of the namespace's login is open while the run waits", func() bool {
 		var n int
-		err := super.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'ekiden_' || replace($1, '-', '') || '%'`, string(d.uid())).Scan(&n)
+		err := super.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'ekiden_' || replace($1, '-', '') || '%'`, d.uid()).Scan(&n)
 		return err == nil && n == 0
 	})
 	if c := d.tools.Counts(); c.Effects != 0 {
@@ -134,7 +134,7 @@ func TestDecidedEarly(t *testing.T) {
 	d.approvers("finance", "alice")
 	d.start("refund")
 	areqs := d.requested(3, v1alpha1.ApprovalPending)
-	if r := d.parked("refund"); r.Status.WaitingOn[0].Count != 3 {
+	if r := d.parked(); r.Status.WaitingOn[0].Count != 3 {
 		t.Errorf("waits for %+v", r.Status.WaitingOn)
 	}
 	// The last one first: nothing starts for it.
@@ -246,7 +246,7 @@ func TestCancelledWhileItWaits(t *testing.T) {
 	d.approvers("finance", "alice")
 	d.start("refund")
 	areq := d.requested(1, v1alpha1.ApprovalPending)[0]
-	d.parked("refund")
+	d.parked()
 	if _, err := shared.Kubectl(t.Context(), "-n", d.namespace, "patch", "arun", "refund", "--type", "merge", "-p", `{"spec":{"desiredState":"Cancelled"}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestADayOfWaitingCostsNothing(t *testing.T) {
 	d.rule(asking(func(a *v1alpha1.PolicyApproval) { a.ExpiresSeconds = 7 * 24 * 3600 }))
 	d.approvers("finance", "alice")
 	d.start("refund", given.Narrowed(v1alpha1.Limits{ActiveSeconds: 60, Segments: 1}))
-	r := d.parked("refund")
+	r := d.parked()
 	for _, sql := range []string{
 		`UPDATE ekiden.claims SET beat = beat - interval '1 day' WHERE run_uid = $1`,
 		`UPDATE ekiden.runs SET admitted_at = admitted_at - interval '1 day' WHERE run_uid = $1`,

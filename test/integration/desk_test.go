@@ -165,10 +165,10 @@ func (s *story) approves(person, request string) {
 	}
 }
 
-// parked waits until the run waits for people.
-func (s *story) parked(name string) *v1alpha1.AgentRun {
+// parked waits until the run named refund waits for people.
+func (s *story) parked() *v1alpha1.AgentRun {
 	s.Helper()
-	return s.until(name, "waits", func(r *v1alpha1.AgentRun) bool { return r.Status.Phase == v1alpha1.RunWaiting })
+	return s.until("refund", "waits", func(r *v1alpha1.AgentRun) bool { return r.Status.Phase == v1alpha1.RunWaiting })
 }
 
 // segments are the Jobs of runs: a discovery is none.

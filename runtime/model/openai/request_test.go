@@ -30,7 +30,8 @@ func TestRequestBytes(t *testing.T) {
 			prompt.Prompt{Conversation: []prompt.Message{
 				user("hi"),
 				{Role: prompt.Assistant, Raw: json.RawMessage(`{"role":"assistant","content":null,"tool_calls":[{"id":"a1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b2","type":"function","function":{"name":"f","arguments":"{}"}}]}`)},
-				{Role: prompt.Tool, Call: 0, Text: "<one>"}, {Role: prompt.Tool, Call: 1, Text: "two\x00"},
+				{Role: prompt.Tool, Call: 0, Text: "<one>"},
+				{Role: prompt.Tool, Call: 1, Text: "two\x00"},
 			}},
 			`[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"a1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b2","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a1","content":"<one>"},{"role":"tool","tool_call_id":"b2","content":"two` + "\uFFFD" + `"}]`,
 		},
