@@ -29,7 +29,7 @@ spec:
 		args string
 		want []string
 	}{
-		{"get arun", []string{"NAME DEFINITION PHASE REASON SEGMENT COST AGE", "asked triage Succeeded Completed 0 0.00014"}},
+		{"get arun", []string{"NAME DEFINITION PHASE REASON WAITING ON SEGMENT COST AGE", "asked triage Succeeded Completed 0 0.00014"}},
 		{"get adef", []string{"NAME MODEL READY REASON REVISION AGE", "triage gpt-main True Compiled triage-"}},
 		{"get drev", []string{"NAME DEFINITION MODEL GENERATION AGE", "triage gpt-test 1"}},
 		{"get mep", []string{"NAME PROTOCOL MODEL URL AGE", "gpt-main OpenAIChat gpt-test http://127.0.0.1:"}},

@@ -116,7 +116,7 @@ func TestLimitsNarrowOnTheirWayDown(t *testing.T) {
 	s.setUp(given.Limited(v1alpha1.Limits{Turns: 50, Segments: 3}))
 	s.start("narrow", given.Narrowed(v1alpha1.Limits{Turns: 2, Segments: 900}))
 	s.start("clipped")
-	want := v1alpha1.Limits{Turns: 2, Segments: 3, ActiveSeconds: 1800}
+	want := v1alpha1.Limits{Turns: 2, Segments: 3, ToolCalls: 40, ActiveSeconds: 1800}
 	if diff := cmp.Diff(want, s.finished("narrow").Status.Limits); diff != "" {
 		t.Error(diff)
 	}
