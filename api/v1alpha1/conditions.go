@@ -85,8 +85,9 @@ const (
 
 // Reasons of a run that goes on.
 const (
-	// ReasonDefinitionNotReady surfaces when a run is queued because its definition is missing or has not compiled yet,
-	// and as an error when that lasts longer than 120 seconds. Apply or correct the definition.
+	// ReasonDefinitionNotReady surfaces when a run is queued because its definition is missing or has not compiled yet, or because
+	// a ModelEndpoint or ToolServer of its revision is gone or leads elsewhere than before; and as an error when that lasts
+	// longer than 120 seconds. Apply or correct the definition.
 	ReasonDefinitionNotReady = "DefinitionNotReady"
 	// ReasonInputNotReady surfaces when a run is queued because spec.input.from names a ConfigMap or key that does not exist,
 	// and as an error when that lasts longer than 120 seconds. Apply the ConfigMap.
@@ -127,8 +128,8 @@ const (
 	// ReasonNameTaken surfaces when an object that the run needs exists under the run's name for it and belongs to somebody else.
 	// Remove that object, or start the run under another name.
 	ReasonNameTaken = "NameTaken"
-	// ReasonPodNotStarted surfaces when a segment's pod did not start within 300 seconds; the message carries what the
-	// cluster says about it. Look for missing images, quotas, node capacity and Pod Security, then start another run.
+	// ReasonPodNotStarted surfaces when a segment's pod did not start within 300 seconds, or the API server refused its Job for
+	// as long; the message carries what the cluster says about it. Look for missing images, quotas, node capacity and Pod Security, then start another run.
 	ReasonPodNotStarted = "PodNotStarted"
 	// ReasonPoisonSegment surfaces when one segment crashed its pod as often as retry.maxAttempts allows.
 	// Read the logs of its last pod: memory limits are the usual cause.

@@ -43,8 +43,8 @@ type Fault struct {
 type FaultCode string
 
 const (
-	// FaultLedger means that Postgres could not be reached or refused the login. It is never counted: the manager
-	// needs the same Postgres to start another attempt.
+	// FaultLedger means that Postgres could not be reached or refused the login. It is never counted, for the manager
+	// needs the same Postgres to start another attempt; one that segments alone cannot reach ends the run in time.
 	FaultLedger FaultCode = "LedgerUnavailable"
 	// FaultDeferred means that the next model call is due later than this segment may wait. The session has
 	// counted the failed try, so the attempt is not counted again.

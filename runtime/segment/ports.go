@@ -79,13 +79,14 @@ type Store interface {
 	Claim(ctx context.Context, a Ask) (Claim, Session, error)
 }
 
-// Session writes under one claim. Every method is one transaction that begins at the fence, renews the lease and
-// can be repeated after ErrUnavailable without effect. Methods may be called concurrently.
+// Session writes under one claim. Every method but Policy is one transaction that begins at the fence and renews the lease;
+// every method can be repeated after ErrUnavailable without effect. Methods may be called concurrently.
 type Session interface {
 	// Append adds entries at position at (the length of the transcript so far), and usage. Errors: ErrFenced, ErrUnavailable.
 	Append(ctx context.Context, at int, entries []Entry, usage []Usage) (Pulse, error)
 	// Begin writes the intent of a call, before anything of it is sent. Of a call that an earlier claim has begun and nobody
-	// has settled, the intent passes to this claim. Errors: ErrCancelled, ErrPolicyChanged, ErrFenced, ErrUnavailable.
+	// has settled, the intent passes to this claim. Repeated after ErrUnavailable it may be refused although its first try has
+	// written the intent: the call is then settled and not sent. Errors: ErrCancelled, ErrPolicyChanged, ErrFenced, ErrUnavailable.
 	Begin(ctx context.Context, i Intent) (Pulse, error)
 	// Settle writes how a call ended, for good: of a call that is settled nothing changes. One that was never begun is settled
 	// without having been sent. Errors: ErrFenced, ErrUnavailable.
