@@ -360,17 +360,37 @@ func TestKeysOfToolsAreSeenNowhere(t *testing.T) {
 	}
 }
 
-// TestWhatACallIsAllowedToCost counts what a run with an approval writes: transactions in the store's own suite, objects here.
+// TestWhatAnApprovalWrites counts what the manager writes for a run of two segments with one approval between them, by the API
+// server's own audit log. Transactions of a call are counted in the store's suite.
 func TestWhatAnApprovalWrites(t *testing.T) {
 	t.Parallel()
 	d := open(t, wants(refunds(1)), answer("Done."))
 	d.approvers("finance", "alice")
-	d.start("writes")
+	d.compiled() // what a run says while it waits for that is not counted
+	d.start("refund")
+	d.parked()
 	d.approves("alice", d.requested(1, v1alpha1.ApprovalPending)[0].Name)
-	r := d.finished("writes")
+	r := d.finished("refund")
 	d.want(r, v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
+	d.told("refund", v1alpha1.ReasonCompleted)
 	if n := len(d.segments()); n != 2 {
 		t.Errorf("%d segments", n)
+	}
+	count := map[string]int{}
+	for _, w := range managerWrites(t, d.namespace, "refund") {
+		count[w]++
+	}
+	t.Logf("%v", count)
+	for write, most := range map[string]int{
+		"create jobs":                   2, // one a segment
+		"create approvalrequests":       1,
+		"patch approvalrequests/status": 2, // open, decided
+		"patch agentruns":               1, // the finalizer
+		"patch agentruns/status":        6, // starting and running twice, waiting, completed
+	} {
+		if count[write] > most {
+			t.Errorf("%d times %s, want at most %d", count[write], write, most)
+		}
 	}
 	var snapshot struct {
 		Tools []contract.ToolContract `json:"tools"`
