@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -78,7 +77,6 @@ func TestExpressions(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
 			for _, r := range []v1alpha1.PolicyRule{
 				allow("r", expression(tc.expression)), deny("r", expression(tc.expression)), ask("r", expression(tc.expression), terms("p", 2, 60)),
 			} {
@@ -95,9 +93,6 @@ func TestExpressions(t *testing.T) {
 				if diff := cmp.Diff(want, policy.Compile(set(own(r))).Decide(calls(t, tc.args))); diff != "" {
 					t.Error(diff)
 				}
-			}
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("took %s", took)
 			}
 		})
 	}
@@ -149,13 +144,9 @@ func FuzzExpression(f *testing.F) {
 		if json.Unmarshal([]byte(args), &decoded) != nil {
 			return
 		}
-		start := time.Now()
 		d := policy.Compile(set(own(allow("r", expression(text))))).Decide(policy.Call{Tool: "a/b", Effect: v1alpha1.EffectSend, Arguments: decoded})
 		if d.Action == v1alpha1.PolicyDeny || len(d.Problem) > 1<<10 || strings.Contains(d.Problem, "\n") {
 			t.Errorf("%+v", d)
-		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("took %s", took)
 		}
 	})
 }
