@@ -13,6 +13,8 @@ COPY main.go ./
 COPY api api
 COPY controllers controllers
 COPY runtime runtime
+# Embedded in the manager, which honours no approval where it is not in force.
+COPY config/admission config/admission
 ARG VERSION=dev
 ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \

@@ -92,17 +92,18 @@ check: verify test test-devcluster ## All of the above.
 ##@ Build and run
 
 .PHONY: build
-build: ## Build manager, segment, kubectl-ekiden and modelserver into bin/.
+build: ## Build manager, segment and kubectl-ekiden into bin/, and modelserver and toolserver for tests and the demo.
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/manager .
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/segment ./runtime/cmd/segment
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-ekiden ./cli/kubectl-ekiden
 	$(GO) build -ldflags '-s -w' -o bin/modelserver ./test/modelserver/cmd/modelserver
+	$(GO) build -ldflags '-s -w' -o bin/toolserver ./test/toolserver/cmd/toolserver
 
 bin/devcluster: $(shell find hack/devcluster -type f -not -name '*_test.go') hack/build-devcluster.sh ## Build the development cluster: some minutes the first time, seconds after.
 	hack/build-devcluster.sh $@
 
 .PHONY: demo
-demo: build bin/devcluster ## Show a run from apply to result on a cluster of its own. KEEP=1 leaves the cluster up.
+demo: build bin/devcluster ## Show a run that is killed and one that waits for people, on a cluster of its own. KEEP=1 leaves the cluster up.
 	$(GO) run ./hack/demo
 
 .PHONY: demo-down

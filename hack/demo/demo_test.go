@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/modelserver"
 )
 
@@ -32,12 +33,20 @@ func TestTheScriptIsOneAndItsBreakIsMadeGood(t *testing.T) {
 			t.Errorf("step %d finishes with %q", i, step.Finish)
 		}
 	}
-	answer, err := scriptedAnswer(p, "reply")
+	read, err := readScript(p)
 	if err != nil {
 		t.Fatal(err)
 	}
+	answer := read.answer("reply")
 	if !strings.HasPrefix(answer, "Dear ") || !strings.HasSuffix(answer, "Your support team") || strings.Count(answer, "same card") != 1 {
 		t.Errorf("the script adds up to %q", answer)
+	}
+	arguments := read.arguments("refund", "crm__refund")
+	if canonical, err := contract.Canonical([]byte(arguments)); err != nil || string(canonical) != arguments {
+		t.Errorf("the arguments %s are not as people see them: %s, %v", arguments, canonical, err)
+	}
+	if answer := read.answer("refund"); !strings.HasPrefix(answer, "Dear ") {
+		t.Errorf("the refund ends with %q", answer)
 	}
 }
 
@@ -70,5 +79,13 @@ func TestAStreamIsWrappedBetweenWordsAndCannotMoveTheCursor(t *testing.T) {
 				t.Errorf("printed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestACommandIsShownAsOneTypesIt(t *testing.T) {
+	t.Parallel()
+	got := typed([]string{"patch", "areq", "a", "-o", "jsonpath={.spec}", "--field-selector", "status.phase!=Succeeded", "-p", `{"a":1}`})
+	if want := `kubectl patch areq a -o jsonpath='{.spec}' --field-selector 'status.phase!=Succeeded' -p '{"a":1}'`; got != want {
+		t.Errorf("shown as %s", got)
 	}
 }

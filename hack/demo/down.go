@@ -21,16 +21,18 @@ func down(ctx context.Context, s *screen) error {
 		s.Say("demo", "none is kept")
 		return nil
 	}
-	model, err := load(p.own("model.json"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // it ran against an endpoint of the user's, or did not come this far
-	case err != nil:
-		return err
-	default:
-		if err := model.end(); err != nil {
+	for _, name := range servers {
+		server, err := load(p.own(name + ".json"))
+		if errors.Is(err, fs.ErrNotExist) { // it ran against an endpoint of the user's, or did not come this far
+			continue
+		}
+		if err == nil {
+			err = server.end()
+		}
+		if err != nil {
 			return err
 		}
-		s.Say("model", "stopped")
+		s.Say(name, "stopped")
 	}
 	c := cluster.Cluster{Options: cluster.Options{Dir: p.dir, Repo: repo, Keep: true, Progress: io.Discard}}
 	if err := c.Stop(ctx); err != nil {

@@ -14,67 +14,90 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 )
 
-// follow tells of the run and of its segments until the run has ended.
+// following tells of one run and of its segments.
 //
 //	watch of the run ───────────────────────────────► lines on the screen
-//	watch of its pods ──► queue ──► log, one by one ──► lines, words, one kill
-func (d *demo) follow(ctx context.Context) (*v1alpha1.AgentRun, *victim, error) {
-	run := &v1alpha1.AgentRun{}
-	if err := d.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: theRun}, run); err != nil {
-		return nil, nil, err
-	}
-	ofRun := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelRunUID: string(run.UID)}}
-	queue := newQueue()
+//	watch of its pods ──► queue ──► log, one by one ──► lines, words, perhaps one kill
+type following struct {
+	*demo
+	run *v1alpha1.AgentRun
+	// victim is what dies on the way, or nil.
+	victim *victim
+	// told are the pods whose logs were read, said what was last said of the run.
+	told map[string]bool
+	said string
+}
+
+// runWithin bounds a run, which has limits of its own.
+const runWithin = 6 * time.Minute
+
+func (d *demo) following(ctx context.Context, run string, v *victim) (*following, error) {
+	f := &following{demo: d, run: &v1alpha1.AgentRun{}, victim: v, told: map[string]bool{}}
+	return f, d.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: run}, f.run)
+}
+
+// until tells of the run until enough is true of it, and of all that its segments said until then.
+func (f *following) until(ctx context.Context, enough func(*v1alpha1.AgentRun) bool) error {
+	ofRun := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelRunUID: string(f.run.UID)}}
+	queue := newQueue(f.told)
 	watching, unwatch := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		_ = d.watch(watching, &corev1.PodList{}, func(o client.Object) bool {
+		_ = f.watch(watching, &corev1.PodList{}, func(o client.Object) bool {
 			queue.add(o.(*corev1.Pod))
 			return false
 		}, ofRun...)
 	}()
-	told := make(chan *victim, 1)
-	go func() { told <- d.readLogs(ctx, queue) }()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		f.readLogs(ctx, queue, f.victim)
+	}()
 
-	run, err := d.followRun(ctx, run)
+	err := f.states(ctx, enough)
 	unwatch()
 	<-watched
 	var last corev1.PodList // those whose news came later than the run's
 	if err == nil {
-		err = d.api.List(ctx, &last, ofRun...)
+		err = f.api.List(ctx, &last, ofRun...)
 	}
 	for i := range last.Items {
 		queue.add(&last.Items[i])
 	}
 	queue.close()
-	victim := <-told
-	return run, victim, errors.Join(err, victim.err)
+	<-read
+	return errors.Join(err, f.victim.trouble())
 }
 
-// followRun prints each change of the run's state until it has ended.
-func (d *demo) followRun(ctx context.Context, run *v1alpha1.AgentRun) (*v1alpha1.AgentRun, error) {
-	said := ""
-	err := d.watch(ctx, &v1alpha1.AgentRunList{}, func(o client.Object) bool {
+// states prints each change of the run's state until enough is true of it.
+func (f *following) states(ctx context.Context, enough func(*v1alpha1.AgentRun) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, runWithin)
+	defer cancel()
+	err := f.watch(ctx, &v1alpha1.AgentRunList{}, func(o client.Object) bool {
 		seen := o.(*v1alpha1.AgentRun)
-		if seen.UID != run.UID {
+		if seen.UID != f.run.UID {
 			return false
 		}
-		run = seen
-		c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionSucceeded)
+		f.run = seen
+		c := meta.FindStatusCondition(seen.Status.Conditions, v1alpha1.ConditionSucceeded)
 		if c == nil {
 			return false
 		}
-		if now := state(run.Status.Phase, c.Reason, c.Message); now != said {
-			said = now
-			d.screen.Say("run", now)
+		if now := state(seen.Status.Phase, c.Reason, c.Message); now != f.said {
+			f.said = now
+			f.screen.Say("run", now)
 		}
-		return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFinished)
-	}, client.InNamespace(namespace), client.MatchingFields{"metadata.name": run.Name})
+		return enough(seen)
+	}, client.InNamespace(namespace), client.MatchingFields{"metadata.name": f.run.Name})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("run %s has not ended within %s; it was last seen as %q", run.Name, runWithin, said)
+		err = fmt.Errorf("run %s went no further within %s; it was last seen as %q", f.run.Name, runWithin, f.said)
 	}
-	return run, err
+	return err
+}
+
+func finished(run *v1alpha1.AgentRun) bool {
+	return meta.IsStatusConditionTrue(run.Status.Conditions, v1alpha1.ConditionFinished)
 }
 
 // state says the phase of a run, and the reason unless it is the same word.

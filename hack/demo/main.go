@@ -1,4 +1,5 @@
-// Command demo shows a run of Ekiden from apply to result on a Kubernetes of its own, and kills it once on the way.
+// Command demo shows two runs of Ekiden from apply to result on a Kubernetes of its own: one that is killed on the way, and
+// one that waits until somebody approves what it wants to do.
 package main
 
 import (
@@ -13,9 +14,10 @@ import (
 const usage = `Usage: go run ./hack/demo [--keep]
        go run ./hack/demo down
 
-Starts a cluster of local processes, installs Ekiden in it, applies examples/ and shows one run: its segments, what the
-model says, and how the run goes on after its process was killed with SIGKILL. Ends with 0 if the run succeeded, else
-with 1 and the place of the logs. Ctrl-C stops everything at any time.
+Starts a cluster of local processes, installs Ekiden in it, applies examples/ and shows two runs. The first answers a
+ticket and goes on after its process was killed with SIGKILL. The second wants to pay a refund and waits, without a
+process, until somebody who may approves. Ends with 0 if all went as it should, else with 1 and the place of the logs.
+Ctrl-C stops everything at any time.
 
 make demo builds what is needed first. down takes away what --keep left up.
 

@@ -14,9 +14,14 @@ const (
 	// theRun is the run of examples/ that is shown, theTask words of its task.
 	theRun  = "reply-4711"
 	theTask = "Ticket 4711"
+	// theRefund is the run that waits for people, and refundFile where it is written.
+	theRefund  = "refund-4716"
+	refundFile = "examples/07-refund.yaml"
 	// modelSecret and modelKey are where examples/ keep the model's key.
 	modelSecret = "support-model"
 	modelKey    = "apiKey"
+	// toolServer is the name of the tool server of examples/, and of the Secret with its key.
+	toolServer = "crm"
 )
 
 // kustomization is as much of one as the demo needs.
@@ -33,8 +38,9 @@ type patch struct {
 	Patch  string            `json:"patch"`
 }
 
-// writeOverlay writes what makes examples/ run here: another address for the model, and no more.
-func writeOverlay(p place, m *model) (string, error) {
+// writeOverlay writes what makes examples/ run here: other addresses for the model and the tools, and no more. The run of
+// the second story is left out: it is applied when the first one is over.
+func writeOverlay(p place, m *model, t *tools) (string, error) {
 	dir := p.own("overlay")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -57,6 +63,7 @@ func writeOverlay(p place, m *model) (string, error) {
 	} else {
 		k.Patches = forReal(m)
 	}
+	k.Patches = append(append(k.Patches, forTools(t)...), without("AgentRun", theRefund))
 	b, err := yaml.Marshal(k)
 	if err != nil {
 		return "", err
@@ -70,7 +77,7 @@ func forScripted(m *model) []patch {
 		change(map[string]string{"kind": "ModelEndpoint"},
 			operation("replace", "/spec/url", m.URL),
 			operation("replace", "/spec/model", m.Name),
-			operation("replace", "/spec/egress", map[string]any{"allow": []string{"127.0.0.0/8"}})),
+			operation("replace", "/spec/egress", loopback)),
 		change(map[string]string{"kind": "AgentDefinition", "name": "support-reply"},
 			operation("replace", "/spec/sampling/maxOutputTokens", 40),
 			operation("replace", "/spec/segment", map[string]any{"softSeconds": 2, "hardSeconds": 60})),
@@ -87,10 +94,28 @@ func forReal(m *model) []patch {
 			operation("remove", "/spec/egress", nil),
 			operation("remove", "/spec/contextWindowTokens", nil),
 			operation("remove", "/spec/pricing", nil)),
-		{
-			Target: map[string]string{"kind": "Secret"},
-			Patch:  fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\n$patch: delete\n", modelSecret),
-		},
+		without("Secret", modelSecret),
+	}
+}
+
+// forTools says where the demo's tools are and which key they want.
+func forTools(t *tools) []patch {
+	return []patch{
+		change(map[string]string{"kind": "ToolServer", "name": toolServer},
+			operation("replace", "/spec/mcp/url", t.url("/mcp")),
+			operation("replace", "/spec/egress", loopback)),
+		change(map[string]string{"kind": "Secret", "name": toolServer},
+			operation("replace", "/stringData/token", t.key)),
+	}
+}
+
+// loopback is where the demo's servers listen.
+var loopback = map[string]any{"allow": []string{"127.0.0.0/8"}}
+
+func without(kind, name string) patch {
+	return patch{
+		Target: map[string]string{"kind": kind, "name": name},
+		Patch:  fmt.Sprintf("apiVersion: any\nkind: %s\nmetadata: {name: %s}\n$patch: delete\n", kind, name),
 	}
 }
 

@@ -16,7 +16,7 @@ type place struct {
 }
 
 // programs are what make builds for the demo.
-var programs = []string{"devcluster", "manager", "segment", "modelserver", "kubectl-ekiden"}
+var programs = []string{"devcluster", "manager", "segment", "modelserver", "toolserver", "kubectl-ekiden"}
 
 // newPlace makes the folder: one for temporary files, or the one that is kept.
 func newPlace(keep bool) (place, error) {
@@ -63,7 +63,7 @@ func repository() (string, error) {
 
 func (p place) bin(program string) string { return filepath.Join(p.repo, "bin", program) }
 
-// own is a file or folder of the demo itself, beside those of the cluster: bin, overlay, model.address, model.json.
+// own is a file or folder of the demo itself, beside those of the cluster: bin, overlay, tools.key, and those of its servers.
 func (p place) own(name string) string { return filepath.Join(p.dir, name) }
 
 func (p place) logs() string { return filepath.Join(p.dir, "logs") }

@@ -30,7 +30,17 @@ type screen struct {
 	// column is how far the open line of streamed text has come, -1 if there is none; word is what of it is not printed yet.
 	column int
 	word   strings.Builder
+	// last is what was printed last, if an empty line sets it apart from what follows.
+	last apart
 }
+
+// apart is what is set apart by empty lines.
+type apart string
+
+const (
+	quote apart = "quote" // the line is still owed
+	plain apart = "plain" // it was printed
+)
 
 func newScreen(out *os.File) *screen {
 	information, err := out.Stat()
@@ -58,6 +68,10 @@ func (s *screen) line(colour, subject, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.close()
+	if s.last == quote {
+		fmt.Fprintln(s.out)
+	}
+	s.last = ""
 	first, rest, more := strings.Cut(text, "\n")
 	elapsed := s.paint(dim, fmt.Sprintf("%6.1fs", time.Since(s.began).Seconds()))
 	fmt.Fprintf(s.out, "%s  %s  %s\n", elapsed, s.paint(colour, fmt.Sprintf("%-*s", subjectWidth, subject)), first)
@@ -71,7 +85,11 @@ func (s *screen) Quote(command, output string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.close()
-	fmt.Fprintf(s.out, "\n%s\n%s\n", s.paint(bold, "$ "+command), strings.TrimRight(output, "\n"))
+	if s.last != plain {
+		fmt.Fprintln(s.out)
+	}
+	fmt.Fprintf(s.out, "%s\n%s\n", s.paint(bold, "$ "+command), strings.TrimRight(output, "\n"))
+	s.last = quote
 }
 
 // Plain prints text as it is, between empty lines.
@@ -80,6 +98,7 @@ func (s *screen) Plain(text string) {
 	defer s.mu.Unlock()
 	s.close()
 	fmt.Fprintf(s.out, "\n%s\n\n", text)
+	s.last = plain
 }
 
 func (s *screen) indented(text string) {

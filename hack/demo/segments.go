@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,14 +19,15 @@ import (
 type queue struct {
 	pods chan *corev1.Pod
 	mu   sync.Mutex
+	// seen are the UIDs of the pods that were in this queue or in one before it.
 	seen map[string]bool
 }
 
 // mostPods is more than a run of examples/ can have.
 const mostPods = 256
 
-func newQueue() *queue {
-	return &queue{pods: make(chan *corev1.Pod, mostPods), seen: map[string]bool{}}
+func newQueue(seen map[string]bool) *queue {
+	return &queue{pods: make(chan *corev1.Pod, mostPods), seen: seen}
 }
 
 func (q *queue) add(pod *corev1.Pod) {
@@ -66,25 +68,31 @@ func (d *demo) victim() *victim {
 	return &victim{turn: 0, pieces: 10}
 }
 
+// trouble is why a victim could not be killed, or nil.
+func (v *victim) trouble() error {
+	if v == nil {
+		return nil
+	}
+	return v.err
+}
+
 // condemned reports whether this event is the one at which the segment is to die.
 func (v *victim) condemned(e segment.Event) bool {
-	if v.killed || v.err != nil || e.Name != "Delta" || e.Turn == nil || *e.Turn < v.turn {
+	if v == nil || v.killed || v.err != nil || e.Name != "Delta" || e.Turn == nil || *e.Turn < v.turn {
 		return false
 	}
 	v.heard++
 	return v.heard >= v.pieces
 }
 
-// readLogs reads the logs of the segments one after another, each to its end, and kills one of them.
-func (d *demo) readLogs(ctx context.Context, q *queue) *victim {
-	v := d.victim()
+// readLogs reads the logs of the segments one after another, each to its end, and kills the victim among them.
+func (d *demo) readLogs(ctx context.Context, q *queue, v *victim) {
 	for pod := range q.pods {
 		d.screen.Say(about(pod), fmt.Sprintf("attempt %s, pod %s", pod.Labels[v1alpha1.LabelAttempt], pod.Name))
 		if err := d.readLog(ctx, pod, v); err != nil && ctx.Err() == nil {
 			d.screen.Say(about(pod), "its log cannot be read: "+err.Error())
 		}
 	}
-	return v
 }
 
 func about(pod *corev1.Pod) string { return "segment " + pod.Labels[v1alpha1.LabelSegment] }
@@ -114,22 +122,35 @@ func (d *demo) readLog(ctx context.Context, pod *corev1.Pod, v *victim) error {
 
 // print prints an event of a segment.
 func (d *demo) print(subject string, e segment.Event) {
-	turn := 0
+	turn := ""
 	if e.Turn != nil {
-		turn = *e.Turn
+		turn = fmt.Sprintf("turn %d: ", *e.Turn)
 	}
 	switch e.Name {
-	case "ModelCalled":
-		d.screen.Say(subject, fmt.Sprintf("turn %d: asking the model", turn))
 	case "Delta":
 		d.screen.Stream(e.Text)
+	case "ModelCalled":
+		d.screen.Say(subject, turn+"asking the model")
 	case "ModelAnswered":
-		d.screen.Say(subject, fmt.Sprintf("turn %d: %s; saved%s", turn, finish(segment.Finish(e.Code)), d.used(e.Usage)))
+		d.screen.Say(subject, turn+finish(segment.Finish(e.Code))+"; saved"+d.used(e.Usage))
+	case "CallStarted":
+		d.screen.Say(subject, turn+"calling "+e.Tool+"; its intent is saved")
+	case "CallSettled":
+		d.screen.Say(subject, turn+settled(e)+"; saved")
+	case "ApprovalRequired":
+		d.screen.Say(subject, turn+e.Tool+" needs an approval; nothing was sent")
 	case "Yielded":
 		d.screen.Say(subject, "ends: "+e.Code)
 	default:
-		d.screen.Say(subject, fmt.Sprintf("%s %s %s", e.Name, e.Code, e.Message))
+		d.screen.Say(subject, strings.Join(strings.Fields(turn+strings.Join([]string{e.Name, e.Tool, e.Code, e.Message}, " ")), " "))
 	}
+}
+
+func settled(e segment.Event) string {
+	if e.Code != "" {
+		return e.Tool + " gave no result: " + e.Code
+	}
+	return e.Tool + " answered"
 }
 
 func finish(f segment.Finish) string {
@@ -138,6 +159,8 @@ func finish(f segment.Finish) string {
 		return "the model is done"
 	case segment.FinishLength:
 		return "cut at its length, to be continued"
+	case segment.FinishCalls:
+		return "the model wants to act"
 	default:
 		return string(f)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,16 +20,14 @@ type demo struct {
 	place
 	screen  *screen
 	model   *model
+	tools   *tools
 	cluster *cluster.Cluster
 	news    *progress
 	api     client.WithWatch
 	pods    typedcorev1.PodInterface
 }
 
-// runWithin bounds the run, which has limits of its own.
-const runWithin = 6 * time.Minute
-
-// show shows a run from apply to result. What it started is gone when it returns, unless it is to be kept.
+// show shows two runs from apply to result. What it started is gone when it returns, unless it is to be kept.
 func show(ctx context.Context, s *screen, keep bool) error {
 	m, err := realModel()
 	if err != nil {
@@ -57,24 +53,19 @@ func show(ctx context.Context, s *screen, keep bool) error {
 	}
 }
 
-// tell is the story: a cluster, a model, Ekiden, a run.
+// tell is the story: a cluster, a model, tools, Ekiden, a run that dies and goes on, a run that waits for people.
 func (d *demo) tell(ctx context.Context) error {
-	d.screen.Plain("An agent answers a support ticket. On the way its process is killed, and the run goes on.")
-	for _, chapter := range []func(context.Context) error{d.startCluster, d.findModel, d.install, d.apply} {
+	d.screen.Plain(`Two stories. An agent answers a support ticket; on the way its process is killed, and the run goes on.
+Another one wants to pay money back; the run waits, without a process, until somebody says yes.`)
+	for _, chapter := range []func(context.Context) error{d.startCluster, d.findModel, d.findTools, d.install, d.apply, d.reply, d.refund} {
 		if err := chapter(ctx); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, runWithin)
-	defer cancel()
-	run, victim, err := d.follow(ctx)
-	if err != nil {
-		return err
+	if !d.keep {
+		d.screen.Plain("KEEP=1 make demo does the same and leaves the cluster up, for you to look around.")
 	}
-	if err := d.judge(ctx, run, victim); err != nil {
-		return err
-	}
-	return d.lookAround(ctx, run)
+	return nil
 }
 
 func (d *demo) startCluster(ctx context.Context) (err error) {
@@ -89,13 +80,21 @@ func (d *demo) findModel(ctx context.Context) (err error) {
 		return err
 	}
 	if d.model != nil {
-		d.screen.Say("model", fmt.Sprintf("%s at %s; the demo sends it three short tasks", d.model.Name, d.model.URL))
+		d.screen.Say("model", fmt.Sprintf("%s at %s; the demo sends it four short tasks", d.model.Name, d.model.URL))
 		return nil
 	}
 	if d.model, err = startModel(ctx, d.place); err != nil {
 		return err
 	}
 	d.screen.Say("model", "a scripted one, at "+d.model.URL)
+	return nil
+}
+
+func (d *demo) findTools(ctx context.Context) (err error) {
+	if d.tools, err = startTools(ctx, d.place); err != nil {
+		return err
+	}
+	d.screen.Say("tools", "an MCP server, at "+d.tools.url("/mcp"))
 	return nil
 }
 
@@ -128,9 +127,9 @@ func (d *demo) connect() error {
 	return nil
 }
 
-// apply applies examples/ for the model at hand.
+// apply applies examples/ for the model and the tools at hand, but for the run of the second story.
 func (d *demo) apply(ctx context.Context) error {
-	overlay, err := writeOverlay(d.place, d.model)
+	overlay, err := writeOverlay(d.place, d.model, d.tools)
 	if err != nil {
 		return err
 	}
@@ -159,65 +158,13 @@ func (d *demo) apply(ctx context.Context) error {
 
 // stop stops what was started.
 func (d *demo) stop(ctx context.Context) error {
-	err := d.model.stop()
+	err := errors.Join(d.tools.stop(), d.model.stop())
 	if d.cluster != nil {
 		d.news.muted.Store(true)
 		err = errors.Join(err, d.cluster.Stop(ctx))
 	}
 	if err == nil {
-		d.screen.Say("demo", "stopped the cluster and the model")
+		d.screen.Say("demo", "stopped the cluster, the model and the tools")
 	}
 	return err
-}
-
-// judge tells how the run came out, and is an error unless all is well.
-func (d *demo) judge(ctx context.Context, run *v1alpha1.AgentRun, victim *victim) error {
-	status := run.Status
-	if status.Phase != v1alpha1.RunSucceeded {
-		return fmt.Errorf("run %s ended %s: %s: %s", run.Name, status.Phase, status.Error.Code, status.Error.Message)
-	}
-	u := status.Usage
-	cost := "price unknown"
-	if d.model.scripted != nil {
-		cost = u.Cost + " USD"
-	}
-	d.screen.Cheer("succeeded", fmt.Sprintf("%s, %s, %d tokens in, %d tokens out, %s",
-		count(int(u.Turns), "turn"), count(int(*status.Segment)+1, "segment"), u.InputTokens, u.OutputTokens, cost))
-	if d.model.scripted == nil {
-		if !victim.killed {
-			d.screen.Say("kill", "the model was done before the demo could kill its segment")
-		}
-		return nil
-	}
-	return d.compare(ctx, run, victim)
-}
-
-// compare holds the answer of the scripted model against the script.
-func (d *demo) compare(ctx context.Context, run *v1alpha1.AgentRun, victim *victim) error {
-	want, err := scriptedAnswer(d.place, "reply")
-	if err != nil {
-		return err
-	}
-	asked, err := d.model.asked(ctx, theTask)
-	if err != nil {
-		return err
-	}
-	turns := int(run.Status.Usage.Turns)
-	switch {
-	case !victim.killed:
-		return errors.New("the run succeeded, but nothing was killed on the way")
-	case run.Status.Result.Text != want:
-		return fmt.Errorf("the result is not what the model said:\n%s\nwanted:\n%s", run.Status.Result.Text, want)
-	}
-	d.screen.Say("proof", fmt.Sprintf("the result is what the model said, byte for byte: %s...\n"+
-		"The model was asked %s for %s: the kill cost %s.",
-		strings.TrimPrefix(run.Status.Result.Digest, "sha256:")[:12], count(asked, "time"), count(turns, "turn"), count(asked-turns, "model call")))
-	return nil
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,42 +16,87 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/test/given"
 	"github.com/ekiden-dev/ekiden/test/modelserver"
+	"github.com/ekiden-dev/ekiden/test/toolserver"
 )
 
-// TestEveryExampleRuns applies examples/ as they are, but for the address of the model.
+// TestEveryExampleRuns applies examples/ as they are, but for the addresses of the model and the tools: as they are written,
+// and from the last to the first. The run that wants to pay waits, is approved by the people to whom the examples give that
+// right, and pays once.
 func TestEveryExampleRuns(t *testing.T) {
 	t.Parallel()
-	s := tell(t, answer("Dear customer."))
-	out, err := shared.Kubectl(t.Context(), "kustomize", filepath.Join(shared.Repo, "examples"))
-	if err != nil {
-		t.Fatal(err)
+	for name, arrange := range map[string]func([]*unstructured.Unstructured){
+		"as they are written":        func([]*unstructured.Unstructured) {},
+		"from the last to the first": slices.Reverse[[]*unstructured.Unstructured],
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			s.model = modelserver.Start(t, modelserver.Script{Rules: []modelserver.Rule{
+				{When: modelserver.When{Task: "Ticket 4716"}, Steps: []modelserver.Step{
+					wants(reads("2718")), wants(modelserver.Call{Name: toolserver.Refund, Arguments: `{"id":"2718","amount":"120.00"}`}), answer("Paid."),
+				}},
+				{Steps: []modelserver.Step{answer("Dear customer.")}},
+			}})
+			tools := toolserver.Start(t, toolserver.Options{RequireKey: "replace-me"})
+			objects := s.examples(tools)
+			arrange(objects)
+			for _, o := range objects {
+				s.create(o)
+			}
+
+			areq := s.requested(1, v1alpha1.ApprovalPending)[0]
+			if areq.Spec.Pool != "finance" || areq.Spec.RunRef.Name != "refund-4716" || areq.Spec.Call.Arguments != `{"amount":"120.00","id":"2718"}` || areq.Spec.Policy.Rule != "large-refunds" {
+				t.Errorf("asks %+v", areq.Spec)
+			}
+			s.until("refund-4716", "waits", func(r *v1alpha1.AgentRun) bool { return r.Status.Phase == v1alpha1.RunWaiting })
+			if c := tools.Counts(); c.Effects != 0 {
+				t.Errorf("paid before anybody said so: %+v", c)
+			}
+			if _, err := shared.Kubectl(t.Context(), "-n", s.namespace, "--as", "fran", "--as-group", "finance", "patch", "areq", areq.Name, "--type", "merge", "-p", `{"spec":{"decision":{"verdict":"Approved"}}}`); err != nil {
+				t.Fatal(err)
+			}
+			var list v1alpha1.AgentRunList
+			if err := api.List(t.Context(), &list, client.InNamespace(s.namespace)); err != nil {
+				t.Fatal(err)
+			}
+			if len(list.Items) < 4 {
+				t.Errorf("%d runs among the examples", len(list.Items))
+			}
+			for _, r := range list.Items {
+				s.want(s.finished(r.Name), v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
+			}
+			if c := tools.Counts(); c.Effects != 1 || c.Calls[toolserver.GetCustomer] != 1 || c.Unauthorized != 0 {
+				t.Errorf("the tool server counted %+v", c)
+			}
+		})
 	}
-	runs := 0
+}
+
+// examples are the objects of examples/ for the story's model and these tools.
+func (s *story) examples(tools *toolserver.Server) []*unstructured.Unstructured {
+	s.Helper()
+	out, err := shared.Kubectl(s.Context(), "kustomize", filepath.Join(shared.Repo, "examples"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
 	for doc := range strings.SplitSeq(out, "\n---\n") {
-		var o unstructured.Unstructured
+		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
-			t.Fatal(err)
+			s.Fatal(err)
 		}
 		o.SetNamespace(s.namespace)
 		switch o.GetKind() {
 		case "ModelEndpoint":
-			set(t, &o, s.model.URL, "spec", "url")
-			set(t, &o, []any{"127.0.0.0/8"}, "spec", "egress", "allow")
-		case "AgentRun":
-			runs++
+			set(s.T, o, s.model.URL, "spec", "url")
+			set(s.T, o, []any{"127.0.0.0/8"}, "spec", "egress", "allow")
+		case "ToolServer":
+			set(s.T, o, tools.URL+"/mcp", "spec", "mcp", "url")
+			set(s.T, o, []any{"127.0.0.0/8"}, "spec", "egress", "allow")
 		}
-		s.create(&o)
+		objects = append(objects, o)
 	}
-	if runs == 0 {
-		t.Fatal("no run among the examples")
-	}
-	var list v1alpha1.AgentRunList
-	if err := api.List(t.Context(), &list, client.InNamespace(s.namespace)); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range list.Items {
-		s.want(s.finished(r.Name), v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
-	}
+	return objects
 }
 
 func set(t *testing.T, o *unstructured.Unstructured, value any, path ...string) {
