@@ -10,6 +10,7 @@ package gate
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -31,14 +32,16 @@ type Gate struct {
 type tool struct {
 	v1alpha1.CompiledTool
 	contract contract.ToolContract
-	schema   *schema.Schema
-	granted  bool
+	// schema is compiled when the first call asks for it: of a hundred tools a segment calls few, and a large schema takes a
+	// hundred times its size.
+	schema  func() (*schema.Schema, error)
+	granted bool
 }
 
 // id is the tool as server/tool.
 func (t tool) id() string { return t.Server + "/" + t.Tool }
 
-// New compiles the contracts of a run's tools. An error is a defect of the snapshot: every attempt would meet it again.
+// New takes up the contracts of a run's tools. An error is a defect of the snapshot: every attempt would meet it again.
 func New(s contract.Snapshot) (*Gate, error) {
 	if len(s.Tools) != len(s.Agent.Tools) {
 		return nil, fmt.Errorf("the snapshot has %d tools and the contracts of %d", len(s.Agent.Tools), len(s.Tools))
@@ -76,9 +79,7 @@ func pinned(compiled v1alpha1.CompiledTool, c contract.ToolContract) (tool, erro
 	case digest != compiled.Digest:
 		return t, fmt.Errorf("the contract of tool %s has the digest %s and must have %s", compiled.Name, digest, compiled.Digest)
 	}
-	if t.schema, err = schema.Compile(c.Schema); err != nil {
-		return t, fmt.Errorf("the schema of tool %s: %w", compiled.Name, err)
-	}
+	t.schema = sync.OnceValues(func() (*schema.Schema, error) { return schema.Compile(c.Schema) })
 	return t, nil
 }
 
@@ -101,6 +102,9 @@ type Circumstances struct {
 	PolicyVersion int64
 	// Inbox is what people have decided.
 	Inbox []contract.Delivery
+	// Doubtful are the tools, as server/tool, of which a call was made whose outcome nobody knows. Until somebody looks, the next
+	// call may do the same thing again: each that is no Read needs an approval.
+	Doubtful map[string]bool
 }
 
 // Verdict is what becomes of a proposal.
@@ -120,6 +124,9 @@ type Refused struct {
 	Code, Text string
 }
 
+// Unusable means that the contract of the tool cannot be used. Every attempt reads the same: it ends the run.
+type Unusable struct{ Message string }
+
 // Exhausted means that the limits allow no further call.
 type Exhausted struct{}
 
@@ -133,6 +140,7 @@ type Wanted struct {
 type Granted struct{ Permit Permit }
 
 func (Unknown) isVerdict()   {}
+func (Unusable) isVerdict()  {}
 func (Refused) isVerdict()   {}
 func (Exhausted) isVerdict() {}
 func (Wanted) isVerdict()    {}

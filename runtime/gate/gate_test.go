@@ -92,6 +92,8 @@ func look(t testing.TB, v gate.Verdict) seen {
 	switch v := v.(type) {
 	case gate.Unknown:
 		return seen{Verdict: "unknown " + v.Tool}
+	case gate.Unusable:
+		return seen{Verdict: "unusable " + v.Message}
 	case gate.Exhausted:
 		return seen{Verdict: "exhausted"}
 	case gate.Refused:
@@ -264,9 +266,6 @@ func TestOffers(t *testing.T) {
 
 func TestSnapshotsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	repin := func(s *contract.Snapshot, i int) {
-		_, s.Agent.Tools[i].Digest, _ = s.Tools[i].Encode()
-	}
 	tests := map[string]struct {
 		change func(*contract.Snapshot)
 		want   string
@@ -275,10 +274,6 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 		"a description changed": {func(s *contract.Snapshot) { s.Tools[3].Description += "!" }, "the contract of tool pay has the digest sha256:"},
 		"a contract of another": {func(s *contract.Snapshot) { s.Tools[3], s.Tools[4] = s.Tools[4], s.Tools[3] }, `the contract of tool pay is that of "quiet" and must be that of "refund"`},
 		"no schema":             {func(s *contract.Snapshot) { s.Tools[3].Schema = nil }, `the contract of tool pay: the schema of tool "refund": not a usable JSON value: EOF`},
-		"a schema that reads a file": {func(s *contract.Snapshot) {
-			s.Tools[3].Schema = json.RawMessage(`{"$ref":"file:///etc/passwd"}`)
-			repin(s, 3)
-		}, `the schema of tool pay: "file:///etc/passwd" is not in the schema: references may only point into the schema itself`},
 		"two tools of one name": {func(s *contract.Snapshot) { s.Agent.Tools[1].Name = "pay" }, "two tools are named pay"},
 	}
 	for name, tc := range tests {
@@ -290,6 +285,22 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestASchemaThatCannotBeUsed is found when the tool is first called, and then ends the run.
+func TestASchemaThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	s := snapshot(t)
+	s.Tools[3].Schema = json.RawMessage(`{"$ref":"file:///etc/passwd"}`)
+	_, s.Agent.Tools[3].Digest, _ = s.Tools[3].Encode()
+	g, err := gate.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gate.Unusable{Message: `the schema of tool pay: "file:///etc/passwd" is not in the schema: references may only point into the schema itself`}
+	if diff := cmp.Diff(want, g.Judge(gate.Proposal{Tool: "pay", Arguments: "{}"}, gate.Circumstances{Left: 1})); diff != "" {
+		t.Error(diff)
 	}
 }
 

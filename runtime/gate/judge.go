@@ -29,9 +29,13 @@ func (g *Gate) Judge(p Proposal, c Circumstances) Verdict {
 		return t.refused("", RefusedGrant, fmt.Sprintf(
 			"You may not use the tool %s in this run: it is not granted to whoever the run acts for. Nothing was called. Go on without it, or say what you could not do.", t.Name))
 	}
+	fits, err := t.schema()
+	if err != nil {
+		return Unusable{Message: fmt.Sprintf("the schema of tool %s: %v", t.Name, err)}
+	}
 	args, err := parse(p)
 	if err == nil {
-		err = t.schema.Validate(args.decoded)
+		err = fits.Validate(args.decoded)
 	}
 	if err != nil {
 		return t.refused(args.digest, RefusedArguments, fmt.Sprintf(
@@ -58,7 +62,8 @@ func (g *Gate) decide(q question) Verdict {
 	d := q.c.Rules.Decide(policy.Call{
 		Tool: q.t.id(), Effect: q.t.Effect, Arguments: q.args.decoded, Definition: g.definition, Principal: g.principal,
 	})
-	if d.Action == v1alpha1.PolicyAllow && q.t.Approval == v1alpha1.ToolApprovalRequired {
+	doubtful := q.t.Effect != v1alpha1.EffectRead && q.c.Doubtful[q.t.id()]
+	if d.Action == v1alpha1.PolicyAllow && (doubtful || q.t.Approval == v1alpha1.ToolApprovalRequired) {
 		d = policy.Decision{Action: v1alpha1.PolicyRequireApproval, Approval: policy.DefaultApproval()}
 	}
 	answer := contract.Answered(q.c.Inbox, q.p.Turn, q.p.Index, q.args.digest, d.Approval.Seats)

@@ -119,6 +119,18 @@ type recorder struct {
 	resumed bool
 }
 
+// Wanted says whether what the last writes have learned stands against the call.
+func (r recorder) Wanted() error {
+	switch p := r.felt(); {
+	case p.Cancelled:
+		return ErrCancelled
+	case p.PolicyVersion != r.permit.PolicyVersion():
+		return ErrPolicyChanged
+	default:
+		return nil
+	}
+}
+
 // Resumed says that an earlier process has written an intent already.
 func (r recorder) Resumed() bool { return r.resumed }
 

@@ -175,15 +175,18 @@ func seconds(d time.Duration) int32 {
 
 // spent names the limit that is used up, or nothing.
 func (s Situation) spent(t Transcript) string {
-	active := time.Duration(s.Limits.ActiveSeconds) * time.Second
-	switch {
-	case t.turns() >= int(s.Limits.Turns):
+	if t.turns() >= int(s.Limits.Turns) {
 		return fmt.Sprintf("turns: %d of %d used", t.turns(), s.Limits.Turns)
-	case s.Active >= active:
-		return fmt.Sprintf("activeSeconds: %d of %d used", int(s.Active.Seconds()), s.Limits.ActiveSeconds)
-	default:
+	}
+	return s.overtime()
+}
+
+// overtime names the limit of active time if it is used up, or nothing.
+func (s Situation) overtime() string {
+	if s.Active < time.Duration(s.Limits.ActiveSeconds)*time.Second {
 		return ""
 	}
+	return fmt.Sprintf("activeSeconds: %d of %d used", int(s.Active.Seconds()), s.Limits.ActiveSeconds)
 }
 
 func (s Situation) ceiling(t Transcript, which string) contract.Outcome {

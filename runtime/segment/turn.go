@@ -28,11 +28,23 @@ func (s Situation) turn(t Transcript, a Answered) Act {
 	return nil
 }
 
+// maxCalls is the most calls of one answer that are looked at. An answer with more is refused whole, call by call.
+const maxCalls = 64
+
+// crowded is the result of a call in an answer with too many.
+func crowded(n int) CallResult {
+	text := fmt.Sprintf("Your answer has %d calls, and at most %d are taken. Nothing was called. Propose fewer at a time.", n, maxCalls)
+	return CallResult{Kind: ResultRefused, Code: "TooManyCalls", Text: text, Bytes: int64(len(text))}
+}
+
 // call names the act for the first call of a turn that is not settled.
 func (s Situation) call(t Transcript, a Answered, i int) Act {
 	begun := s.Journal[CallKey{a.Turn, i}]
 	if begun.Begun && !begun.repeatable() {
 		return Refuse{Settlement{CallKey: begun.CallKey, Tool: begun.Tool, Effect: begun.Effect, Digest: begun.Digest, Result: unknown()}}
+	}
+	if len(a.Calls) > maxCalls {
+		return Refuse{Settlement{CallKey: CallKey{a.Turn, i}, Tool: contract.Clip(a.Calls[i].Tool, 128), Result: crowded(len(a.Calls))}}
 	}
 	left := int(s.Limits.ToolCalls) - s.Journal.sent()
 	if begun.Begun { // it has its place among them already
@@ -40,6 +52,9 @@ func (s Situation) call(t Transcript, a Answered, i int) Act {
 	}
 	switch v := s.judge(a, i, left).(type) {
 	case gate.Granted:
+		if over := s.overtime(); over != "" {
+			return Yield{s.ceiling(t, over)}
+		}
 		timeout := time.Duration(v.Permit.Tool().TimeoutSeconds) * time.Second
 		if act := s.handOver(t, s.Now.Add(timeout)); act != nil {
 			return act
@@ -49,10 +64,15 @@ func (s Situation) call(t Transcript, a Answered, i int) Act {
 		r := CallResult{Kind: ResultRefused, Code: v.Code, Text: v.Text, Bytes: int64(len(v.Text))}
 		if begun.Begun && begun.Effect != v1alpha1.EffectRead { // it may have been sent before it was refused
 			r = unknown()
+		} else if begun.Begun {
+			r.Text = "The process that made the call was lost, and now the call is refused. It changed nothing."
+			r.Bytes = int64(len(r.Text))
 		}
 		return Refuse{Settlement{CallKey: CallKey{a.Turn, i}, Tool: v.Tool, Effect: v.Effect, Digest: v.Digest, Result: r}}
 	case gate.Wanted:
 		return Yield{contract.Outcome{Yield: contract.YieldWaiting, Wait: s.wait(a, i, left)}}
+	case gate.Unusable:
+		return Yield{failed(v1alpha1.ReasonIncompatibleSession, v.Message)}
 	case gate.Exhausted:
 		return Yield{s.ceiling(t, fmt.Sprintf("toolCalls: %d of %d used", s.Journal.sent(), s.Limits.ToolCalls))}
 	default: // Unknown was seen before the turn's first call
@@ -64,7 +84,7 @@ func (s Situation) judge(a Answered, i, left int) gate.Verdict {
 	c := a.Calls[i]
 	return s.Gate.Judge(
 		gate.Proposal{Turn: a.Turn, Index: i, Tool: c.Tool, Arguments: c.Arguments, Cut: a.Finish == FinishLength},
-		gate.Circumstances{Left: left, Rules: s.Rules, PolicyVersion: s.PolicyVersion, Inbox: s.Inbox},
+		gate.Circumstances{Left: left, Rules: s.Rules, PolicyVersion: s.PolicyVersion, Inbox: s.Inbox, Doubtful: s.Journal.doubtful()},
 	)
 }
 
@@ -85,7 +105,7 @@ func (s Situation) wait(a Answered, i, left int) *contract.Wait {
 			left--
 		case gate.Granted: // it waits its turn behind those that are asked about
 			left--
-		case gate.Refused, gate.Exhausted, gate.Unknown: // it uses up nothing
+		case gate.Refused, gate.Exhausted, gate.Unknown, gate.Unusable: // it uses up nothing
 		}
 	}
 	return w
@@ -96,6 +116,20 @@ func unknown() CallResult {
 	const text = "The call was sent, or was about to be sent, when the process that made it was lost. Whether it took effect is unknown. " +
 		"Do not assume either, and do not repeat it before you have found out."
 	return CallResult{Kind: ResultIndeterminate, Code: "ProcessLost", Text: text, Bytes: int64(len(text))}
+}
+
+// doubtful are the tools of which nobody knows what a call has done.
+func (j Journal) doubtful() map[string]bool {
+	var tools map[string]bool
+	for _, c := range j {
+		if c.Result != nil && c.Result.Kind == ResultIndeterminate && c.Effect != v1alpha1.EffectRead {
+			if tools == nil {
+				tools = map[string]bool{}
+			}
+			tools[c.Tool] = true
+		}
+	}
+	return tools
 }
 
 // sent is how many calls have been begun.

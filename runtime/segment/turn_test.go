@@ -167,6 +167,50 @@ func TestCalls(t *testing.T) {
 			t.Errorf("asked about %d", got)
 		}
 	})
+	story(t, "active time that is used up within a turn ends the run before the next call", func(t *testing.T) {
+		w := segmenttest.New(t, deskWith(func(s *contract.Snapshot) { s.Agent.Limits.ActiveSeconds = 30 }))
+		w.Tools.Do = func(context.Context, gate.Permit) (segment.CallResult, error) {
+			time.Sleep(40 * time.Second)
+			return segment.CallResult{Kind: segment.ResultAnswered, Text: "done"}, nil
+		}
+		done(t, w, segmenttest.Script(segmenttest.Calls(segmenttest.Call("get", `{}`), segmenttest.Call("get", `{"n":2}`))))
+		if got := outcome(t, w, 0); got.Yield != contract.YieldCeiling || !strings.HasPrefix(got.Message, "limits.activeSeconds") || len(w.Tools.Calls()) != 1 {
+			t.Errorf("ended %+v after %v", got, w.Tools.Calls())
+		}
+	})
+	story(t, "an answer with too many calls is refused whole", func(t *testing.T) {
+		w := segmenttest.New(t, deskWith(func(s *contract.Snapshot) { s.Agent.Limits.ToolCalls = 1000 }))
+		var many []segment.ProposedCall
+		for range 65 {
+			many = append(many, segmenttest.Call("get", `{}`))
+		}
+		m := segmenttest.Script(segmenttest.Calls(many...), segmenttest.Says("ok"))
+		done(t, w, m)
+		if got := results(m); len(got) != 65 || !strings.Contains(got[64], "Propose fewer") || len(w.Tools.Calls()) != 0 {
+			t.Errorf("told %d results, called %v", len(got), w.Tools.Calls())
+		}
+	})
+	story(t, "after a call whose outcome nobody knows, the tool is asked about whatever the policy allows; reads are not", func(t *testing.T) {
+		w := segmenttest.New(t, desk)
+		w.Store.Policy(allow)
+		w.Tools.Do = func(_ context.Context, p gate.Permit) (segment.CallResult, error) {
+			if p.Tool().Tool == "refund" {
+				return segment.CallResult{Kind: segment.ResultIndeterminate, Text: "unknown"}, nil
+			}
+			return segment.CallResult{Kind: segment.ResultAnswered, Text: "done"}, nil
+		}
+		m := segmenttest.Script(
+			segmenttest.Calls(segmenttest.Call("refund", `{"n":1}`)),
+			segmenttest.Calls(segmenttest.Call("get", `{}`), segmenttest.Call("note", `{}`), segmenttest.Call("refund", `{"n":2}`)))
+		done(t, w, m)
+		wait := outcome(t, w, 0).Wait
+		if wait == nil || len(wait.Asks) != 1 || wait.Asks[0].Tool != "crm/refund" || wait.Asks[0].Pool != "default" {
+			t.Fatalf("waits for %+v", wait)
+		}
+		if diff := cmp.Diff([]string{`refund{"n":1}`, `get{}`, `note{}`}, w.Tools.Calls()); diff != "" {
+			t.Error(diff)
+		}
+	})
 	story(t, "an unknown tool ends the run before anything of its turn is called", func(t *testing.T) {
 		w := segmenttest.New(t, desk)
 		done(t, w, segmenttest.Script(segmenttest.Calls(segmenttest.Call("get", `{}`), segmenttest.Call("rm", `{}`))))
