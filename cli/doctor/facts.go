@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -16,13 +17,12 @@ import (
 
 // Names of what config/ installs.
 const (
-	policyName        = "ekiden-run-principal"
 	managerName       = "ekiden-manager"
 	managerSecretName = "ekiden-manager-postgres"
 )
 
 // kinds are the resources of ekiden.dev that this version has.
-var kinds = []string{"agentdefinitions", "agentpolicies", "agentruns", "definitionrevisions", "modelendpoints"}
+var kinds = []string{"agentdefinitions", "agentpolicies", "agentruns", "approvalrequests", "definitionrevisions", "modelendpoints", "toolservers"}
 
 // Seen is a fact, or why it could not be read.
 type Seen[T any] struct {
@@ -43,7 +43,10 @@ type Facts struct {
 	Kinds  map[string]Seen[*apiextensionsv1.CustomResourceDefinition]
 	Served Seen[[]string]
 
-	Admission Admission
+	// Admission is what is installed of each pair of policies, by its name, Expected what config/admission of this version
+	// has of those that the manager compares too.
+	Admission map[string]Admission
+	Expected  Seen[[]*unstructured.Unstructured]
 	Probe     Probe
 	Manager   Manager
 
@@ -51,15 +54,19 @@ type Facts struct {
 	Scope       string
 	Definitions Seen[[]v1alpha1.AgentDefinition]
 	Endpoints   Seen[[]v1alpha1.ModelEndpoint]
-	// Secrets are the keys with a value, of each Secret that an endpoint names.
+	Tools       Seen[[]v1alpha1.ToolServer]
+	Policies    Seen[[]v1alpha1.AgentPolicy]
+	// Secrets are the keys with a value, of each Secret that an endpoint or a tool server names.
 	Secrets map[types.NamespacedName]Seen[map[string]bool]
+	// Requests are what people were asked, whether it is open or not. They were read before the runs.
+	Requests Seen[[]v1alpha1.ApprovalRequest]
 	// Runs are those that have not finished, Events the newest one about each that is in trouble.
 	Runs   Seen[[]v1alpha1.AgentRun]
 	Events map[types.UID]Seen[*corev1.Event]
 	Pods   Seen[[]corev1.Pod]
 }
 
-// Admission is the policies that say for whom a run acts.
+// Admission is a pair of policies and their bindings.
 type Admission struct {
 	Stamp        Seen[*admissionregistrationv1.MutatingAdmissionPolicy]
 	StampBinding Seen[*admissionregistrationv1.MutatingAdmissionPolicyBinding]

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/config/admission"
 )
 
 // Cluster is where the facts are.
@@ -53,11 +54,15 @@ func Gather(ctx context.Context, c Cluster, s Scope) Facts {
 		f.Kinds[kind] = get(ctx, c.Client, "", kind+"."+v1alpha1.GroupVersion.Group, &apiextensionsv1.CustomResourceDefinition{})
 	}
 	f.Served = served(c.Discovery)
-	f.Admission = Admission{
-		Stamp:        get(ctx, c.Client, "", policyName, &admissionregistrationv1.MutatingAdmissionPolicy{}),
-		StampBinding: get(ctx, c.Client, "", policyName, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}),
-		Guard:        get(ctx, c.Client, "", policyName, &admissionregistrationv1.ValidatingAdmissionPolicy{}),
-		GuardBinding: get(ctx, c.Client, "", policyName, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}),
+	f.Expected.Value, f.Expected.Err = admission.Objects()
+	f.Admission = map[string]Admission{}
+	for _, p := range pairs {
+		f.Admission[p.name] = Admission{
+			Stamp:        get(ctx, c.Client, "", p.name, &admissionregistrationv1.MutatingAdmissionPolicy{}),
+			StampBinding: get(ctx, c.Client, "", p.name, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}),
+			Guard:        get(ctx, c.Client, "", p.name, &admissionregistrationv1.ValidatingAdmissionPolicy{}),
+			GuardBinding: get(ctx, c.Client, "", p.name, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}),
+		}
 	}
 	f.Probe = probe(ctx, c.Client, s.ProbeNamespace)
 	f.Manager = manager(ctx, c.Client, s.ManagerNamespace)
@@ -153,21 +158,36 @@ func (f *Facts) namespaces(ctx context.Context, c client.Client) {
 	var endpoints v1alpha1.ModelEndpointList
 	f.Endpoints.Err = list(ctx, c, &endpoints, client.InNamespace(f.Scope))
 	f.Endpoints.Value = endpoints.Items
+
+	var tools v1alpha1.ToolServerList
+	f.Tools.Err = list(ctx, c, &tools, client.InNamespace(f.Scope))
+	f.Tools.Value = tools.Items
+
 	f.Secrets = map[types.NamespacedName]Seen[map[string]bool]{}
-	for _, e := range endpoints.Items {
-		if key := secretOf(e); key.Name != "" {
+	for _, h := range slices.Concat(f.endpointHolders(), f.toolHolders()) {
+		if key := h.secret(); key.Name != "" {
 			if _, known := f.Secrets[key]; !known {
 				f.Secrets[key] = keys(ctx, c, key)
 			}
 		}
 	}
 
+	var policies v1alpha1.AgentPolicyList
+	f.Policies.Err = list(ctx, c, &policies, client.InNamespace(f.Scope))
+	f.Policies.Value = policies.Items
+
+	// Before the runs: a run that has parked since is seen to have done so just now.
+	var requests v1alpha1.ApprovalRequestList
+	f.Requests.Err = list(ctx, c, &requests, client.InNamespace(f.Scope))
+	f.Requests.Value = requests.Items
+	asked := f.asked()
+
 	var runs v1alpha1.AgentRunList
 	f.Runs.Err = list(ctx, c, &runs, client.InNamespace(f.Scope))
 	f.Runs.Value = slices.DeleteFunc(runs.Items, over)
 	f.Events = map[types.UID]Seen[*corev1.Event]{}
 	for _, r := range f.Runs.Value {
-		if len(f.Events) < maxEvents && len(troubles(r, f.Now)) > 0 {
+		if len(f.Events) < maxEvents && len(troubles(r, asked(r), f.Now)) > 0 {
 			f.Events[r.UID] = newest(ctx, c, r)
 		}
 	}

@@ -40,6 +40,8 @@ func TestGather(t *testing.T) {
 	run := h.Runs.Value[0].DeepCopy()
 	run.CreationTimestamp = before(20 * time.Minute)
 	run.ManagedFields = nil // the fake keeps its own
+	policy := h.Policies.Value[0].DeepCopy()
+	policy.ManagedFields = nil
 	done := run.DeepCopy()
 	done.Name, done.UID = "done", "v"
 	done.Status.Conditions = append(done.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue})
@@ -54,7 +56,8 @@ func TestGather(t *testing.T) {
 	}
 	asked := 0
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
-		WithObjects(run, done, &h.Definitions.Value[0], &h.Endpoints.Value[0],
+		WithObjects(run, done, &h.Definitions.Value[0], &h.Endpoints.Value[0], &h.Tools.Value[0], policy, &h.Requests.Value[0], h.Admission["ekiden-approval-decision"].Guard.Value,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "crm"}, Data: map[string][]byte{"token": []byte("x")}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "llm"}, Data: map[string][]byte{"apiKey": []byte("x")}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ekiden-system", Name: managerSecretName}},
 			event("older", "u", 9*time.Minute), event("newer", "u", 8*time.Minute), event("other", "v", time.Minute)).
@@ -93,6 +96,13 @@ func TestGather(t *testing.T) {
 	}
 	if !f.Secrets[types.NamespacedName{Namespace: "team", Name: "llm"}].Value["apiKey"] {
 		t.Errorf("secrets: %+v", f.Secrets)
+	}
+	if !f.Secrets[types.NamespacedName{Namespace: "team", Name: "crm"}].Value["token"] || len(f.Tools.Value) != 1 || len(f.Policies.Value) != 1 || len(f.Requests.Value) != 1 {
+		t.Errorf("secrets: %+v, tools: %+v, policies: %+v, requests: %+v", f.Secrets, f.Tools, f.Policies, f.Requests)
+	}
+	guard := f.Admission["ekiden-approval-decision"]
+	if guard.Guard.Err != nil || !apierrors.IsNotFound(guard.Stamp.Err) || !apierrors.IsNotFound(f.Admission["ekiden-run-principal"].Guard.Err) || len(f.Expected.Value) != 4 {
+		t.Errorf("admission: %+v, expected: %+v", f.Admission, f.Expected)
 	}
 	if f.Manager.Secret != nil || !apierrors.IsNotFound(f.Manager.Deployment.Err) || !apierrors.IsNotFound(f.Kinds["agentruns"].Err) {
 		t.Errorf("manager: %+v, kinds: %+v", f.Manager, f.Kinds)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -31,7 +30,10 @@ func Judge(f Facts) []Finding {
 		}
 	}
 	var out []Finding
-	for _, check := range []func(Facts) []Finding{server, installed, policies, inForce, deployment, leader, managerSecret, definitions, endpoints, runs, pods} {
+	for _, check := range []func(Facts) []Finding{
+		server, installed, policies, inForce, deployment, leader, managerSecret,
+		definitions, endpoints, toolServers, toolSecrets, agentPolicies, approvals, runs, pods,
+	} {
 		out = append(out, check(f)...)
 	}
 	return out
@@ -104,81 +106,6 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) []Finding {
 		}
 	}
 	return []Finding{{Level: Fail, What: "kinds", Says: crd.Name + " is not established: " + why, Cure: "remove what holds the same names, or apply it again"}}
-}
-
-func policies(f Facts) []Finding {
-	a := f.Admission
-	var out []Finding
-	there := func(kind string, err error) bool {
-		what := kind + " " + policyName
-		switch {
-		case apierrors.IsNotFound(err):
-			out = append(out, Finding{Level: Fail, What: what, Says: "is missing: nobody keeps apart for whom runs act", Cure: cureAdmit})
-		case err != nil:
-			out = append(out, unseen(what, err))
-		}
-		return err == nil
-	}
-	wrong := func(level Level, what, says string) {
-		out = append(out, Finding{Level: level, What: what + " " + policyName, Says: says, Cure: cureAdmit})
-	}
-	there("MutatingAdmissionPolicy", a.Stamp.Err)
-	if there("MutatingAdmissionPolicyBinding", a.StampBinding.Err) {
-		if b := a.StampBinding.Value.Spec; b.PolicyName != policyName || b.MatchResources != nil {
-			wrong(Fail, "MutatingAdmissionPolicyBinding", "does not bind the policy to all runs")
-		}
-	}
-	if there("ValidatingAdmissionPolicy", a.Guard.Err) {
-		p := a.Guard.Value
-		if p.Spec.FailurePolicy != nil && *p.Spec.FailurePolicy != admissionregistrationv1.Fail {
-			wrong(Fail, "ValidatingAdmissionPolicy", "lets runs pass where it cannot be evaluated (failurePolicy Ignore)")
-		}
-		if p.Status.TypeChecking != nil {
-			for _, w := range p.Status.TypeChecking.ExpressionWarnings {
-				wrong(Warn, "ValidatingAdmissionPolicy", w.FieldRef+": "+w.Warning)
-			}
-		}
-	}
-	if there("ValidatingAdmissionPolicyBinding", a.GuardBinding.Err) {
-		b := a.GuardBinding.Value.Spec
-		if b.PolicyName != policyName || b.MatchResources != nil || !slices.Contains(b.ValidationActions, admissionregistrationv1.Deny) {
-			wrong(Fail, "ValidatingAdmissionPolicyBinding", "does not bind the policy to all runs with the action Deny")
-		}
-	}
-	if len(out) == 0 {
-		out = append(out, ok("admission policies", "%s: two policies and their bindings are there", policyName))
-	}
-	return out
-}
-
-func inForce(f Facts) []Finding {
-	const what = "admission in force"
-	p := f.Probe
-	switch {
-	case p.MayCreate.Err != nil:
-		return []Finding{skip(what, "whether you may create runs cannot be asked: "+p.MayCreate.Err.Error(), "")}
-	case !p.MayCreate.Value:
-		return []Finding{skip(what, "you may not create runs in namespace "+p.Namespace, "name a namespace with --namespace in which you are ekiden-caller")}
-	case apierrors.IsNotFound(p.Plain.Err):
-		return []Finding{skip(what, p.Plain.Err.Error(), "name a namespace that exists with --namespace")}
-	case p.Plain.Err != nil:
-		return []Finding{{Level: Fail, What: what, Says: "an ordinary run would be refused: " + p.Plain.Err.Error(), Cure: cureAdmit + ", if its policies are what refuses; else whatever the message names"}}
-	case p.Plain.Value.User == "":
-		return []Finding{{Level: Fail, What: what, Says: "a run without a principal is neither stamped nor refused", Cure: cureAdmit}}
-	case p.Self.Err == nil && p.Plain.Value.User != p.Self.Value:
-		return []Finding{{Level: Fail, What: what, Says: fmt.Sprintf("a run of %s was stamped with %s", p.Self.Value, p.Plain.Value.User), Cure: cureAdmit}}
-	case apierrors.IsForbidden(p.Foreign):
-		return []Finding{ok(what, "a run is stamped with its creator, and one that acts for somebody else is refused")}
-	case p.Foreign != nil:
-		return []Finding{{Level: Warn, What: what, Says: "a run that acts for somebody else is refused, but not by our policy: " + p.Foreign.Error()}}
-	case p.MayActAs.Value:
-		return []Finding{
-			ok(what, "a run is stamped with its creator"),
-			skip("guard of principals", "you hold actas for everybody, so that it rightly lets you pass", "ask as an ordinary caller, with --as"),
-		}
-	default:
-		return []Finding{{Level: Fail, What: what, Says: "a run that acts for somebody else is accepted: whoever creates runs can act for anybody", Cure: cureAdmit}}
-	}
 }
 
 func deployment(f Facts) []Finding {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +15,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/config/admission"
 )
 
 var (
@@ -36,16 +39,16 @@ func healthy() Facts {
 	f := Facts{
 		Now: noon, Server: "https://api", Version: Seen[*version.Info]{Value: &version.Info{GitVersion: "v1.37.2"}}, Scope: "team",
 		Kinds: map[string]Seen[*apiextensionsv1.CustomResourceDefinition]{}, Served: Seen[[]string]{Value: kinds},
-		Admission: Admission{
+		Admission: map[string]Admission{"ekiden-run-principal": {
 			Stamp: Seen[*admissionregistrationv1.MutatingAdmissionPolicy]{Value: &admissionregistrationv1.MutatingAdmissionPolicy{}},
 			StampBinding: Seen[*admissionregistrationv1.MutatingAdmissionPolicyBinding]{Value: &admissionregistrationv1.MutatingAdmissionPolicyBinding{
-				Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: policyName},
+				Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "ekiden-run-principal"},
 			}},
 			Guard: Seen[*admissionregistrationv1.ValidatingAdmissionPolicy]{Value: &admissionregistrationv1.ValidatingAdmissionPolicy{}},
 			GuardBinding: Seen[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{Value: &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-				Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policyName, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+				Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "ekiden-run-principal", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
 			}},
-		},
+		}},
 		Probe: Probe{Namespace: "team", Self: Seen[string]{Value: "dana"}, MayCreate: Seen[bool]{Value: true}, Plain: Seen[v1alpha1.Principal]{Value: v1alpha1.Principal{User: "dana"}}, Foreign: forbidden},
 		Manager: Manager{
 			Namespace: "ekiden-system", SecretName: managerSecretName,
@@ -59,8 +62,18 @@ func healthy() Facts {
 				HolderIdentity: ptr("manager-0"), LeaseDurationSeconds: ptr[int32](15), RenewTime: ptr(metav1.NewMicroTime(noon.Add(-3 * time.Second))),
 			}}},
 		},
-		Secrets: map[types.NamespacedName]Seen[map[string]bool]{{Namespace: "team", Name: "llm"}: {Value: map[string]bool{"apiKey": true, "empty": false}}},
-		Events:  map[types.UID]Seen[*corev1.Event]{},
+		Secrets: map[types.NamespacedName]Seen[map[string]bool]{
+			{Namespace: "team", Name: "llm"}: {Value: map[string]bool{"apiKey": true, "empty": false}},
+			{Namespace: "team", Name: "crm"}: {Value: map[string]bool{"token": true}},
+		},
+		Events: map[types.UID]Seen[*corev1.Event]{},
+	}
+	f.Expected.Value, f.Expected.Err = admission.Objects()
+	f.Admission["ekiden-approval-decision"] = Admission{
+		Stamp:        Seen[*admissionregistrationv1.MutatingAdmissionPolicy]{Value: asShipped(f, &admissionregistrationv1.MutatingAdmissionPolicy{})},
+		StampBinding: Seen[*admissionregistrationv1.MutatingAdmissionPolicyBinding]{Value: asShipped(f, &admissionregistrationv1.MutatingAdmissionPolicyBinding{})},
+		Guard:        Seen[*admissionregistrationv1.ValidatingAdmissionPolicy]{Value: asShipped(f, &admissionregistrationv1.ValidatingAdmissionPolicy{})},
+		GuardBinding: Seen[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{Value: asShipped(f, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{})},
 	}
 	for _, kind := range kinds {
 		f.Kinds[kind] = Seen[*apiextensionsv1.CustomResourceDefinition]{Value: &apiextensionsv1.CustomResourceDefinition{
@@ -81,6 +94,30 @@ func healthy() Facts {
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gpt"}, Spec: v1alpha1.ModelEndpointSpec{Credentials: v1alpha1.Credentials{SecretRef: v1alpha1.KeyReference{Name: "llm", Key: "apiKey"}}}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "local"}},
 	}
+	f.Tools.Value = []v1alpha1.ToolServer{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "crm", Generation: 2, CreationTimestamp: before(time.Hour)},
+		Spec:       v1alpha1.ToolServerSpec{Credentials: v1alpha1.Credentials{SecretRef: v1alpha1.KeyReference{Name: "crm", Key: "token"}}},
+		Status: v1alpha1.ToolServerStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDiscovered, ObservedGeneration: 2},
+		}},
+	}}
+	f.Policies.Value = []v1alpha1.AgentPolicy{{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: "default", Generation: 2, CreationTimestamp: before(time.Hour),
+			ManagedFields: []metav1.ManagedFieldsEntry{{Time: ptr(before(50 * time.Minute))}, {Subresource: "status", Time: ptr(before(time.Second))}},
+		},
+		Status: v1alpha1.AgentPolicyStatus{ObservedGeneration: 2},
+	}}
+	f.Requests.Value = []v1alpha1.ApprovalRequest{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "w-0-0", CreationTimestamp: before(3 * time.Hour)},
+		Spec: v1alpha1.ApprovalRequestSpec{
+			RunRef: v1alpha1.RunReference{Name: "w", UID: "w"}, Pool: "finance", Call: v1alpha1.ApprovalRequestCall{Tool: "crm/refund"},
+			ExpiresAt: before(-45 * time.Hour),
+		},
+		Status: v1alpha1.ApprovalRequestStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionDecided, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonAwaitingDecision},
+		}},
+	}}
 	f.Runs.Value = []v1alpha1.AgentRun{{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: "r", UID: "u", CreationTimestamp: before(20 * time.Minute),
@@ -90,12 +127,34 @@ func healthy() Facts {
 			StartedAt: before(20 * time.Minute), Limits: v1alpha1.Limits{ActiveSeconds: 1800},
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonRunning, Message: "segment 0 is at work"}},
 		},
+	}, {
+		// It is older than its limits: it waits.
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: "w", UID: "w", CreationTimestamp: before(4 * time.Hour),
+			ManagedFields: []metav1.ManagedFieldsEntry{{Subresource: "status", Time: ptr(before(3 * time.Hour))}},
+		},
+		Status: v1alpha1.AgentRunStatus{
+			StartedAt: before(4 * time.Hour), Limits: v1alpha1.Limits{ActiveSeconds: 1800},
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonAwaitingApproval, Message: "crm/refund wants a decision of pool finance"}},
+		},
 	}}
 	f.Pods.Value = []corev1.Pod{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "r-s0-a0", Labels: map[string]string{v1alpha1.LabelRunUID: "u"}, CreationTimestamp: before(2 * time.Minute)},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}}
 	return f
+}
+
+// asShipped is the object of its kind that guards approvals, as config/admission has it.
+func asShipped[T any](f Facts, into *T) *T {
+	for _, o := range f.Expected.Value {
+		if strings.HasSuffix(fmt.Sprintf("%T", into), "."+o.GetKind()) {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
+				panic(err)
+			}
+		}
+	}
+	return into
 }
 
 func TestAHealthyInstallation(t *testing.T) {
@@ -106,15 +165,20 @@ func TestAHealthyInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `ok    API server: https://api is Kubernetes v1.37.2
-ok    kinds: all 5 of ekiden.dev/v1alpha1 are established
+ok    kinds: all 7 of ekiden.dev/v1alpha1 are established
 ok    admission policies: ekiden-run-principal: two policies and their bindings are there
+ok    admission policies: ekiden-approval-decision: two policies and their bindings are there, as this version has them
 ok    admission in force: a run is stamped with its creator, and one that acts for somebody else is refused
 ok    manager ekiden-system/ekiden-manager: 2 of 2 replicas are available; image ekiden/manager:v1, segments use ekiden/segment:v1
 ok    leader lease ekiden-system/ekiden-manager: manager-0 renewed it 3s ago
 ok    Secret ekiden-system/ekiden-manager-postgres: exists; what it holds was not read
 ok    definitions of namespace team: 1, all of them ready
 ok    model endpoints of namespace team: 1 have their Secret and key, 1 need none
-ok    runs of namespace team: 1 go on, none of them is stuck
+ok    tool servers of namespace team: 1, all of them ready
+ok    tool servers of namespace team: 1 have their Secret and key, 0 need none
+ok    agent policies of namespace team: 1, all of them in force
+ok    approval requests of namespace team: 1 are open, none of them for longer than a day
+ok    runs of namespace team: 2 go on, none of them is stuck; 1 wait for people
 ok    segment pods of namespace team: 1 run, 0 have ended or are about to start
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" || Failed(findings) {
@@ -130,6 +194,13 @@ func TestJudge(t *testing.T) {
 			run := &f.Runs.Value[0]
 			run.Status.Conditions[0].Reason = r
 			run.ManagedFields[0].Time = ptr(before(still))
+		}
+	}
+	principal := func(breaks func(*Admission)) func(*Facts) {
+		return func(f *Facts) {
+			a := f.Admission["ekiden-run-principal"]
+			breaks(&a)
+			f.Admission["ekiden-run-principal"] = a
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -152,10 +223,10 @@ func TestJudge(t *testing.T) {
 		"nothing is installed, seen from below": {
 			func(f *Facts) { hide(f); f.Served = Seen[[]string]{Err: missing} }, []string{"fail|does not offer ekiden.dev/v1alpha1"},
 		},
-		"the guard is missing":                             {func(f *Facts) { f.Admission.Guard.Err = missing }, []string{"fail|ValidatingAdmissionPolicy ekiden-run-principal: is missing"}},
-		"the guard only warns":                             {func(f *Facts) { f.Admission.GuardBinding.Value.Spec.ValidationActions = nil }, []string{"fail|with the action Deny"}},
-		"the guard can be passed":                          {func(f *Facts) { f.Admission.Guard.Value.Spec.FailurePolicy = ptr(admissionregistrationv1.Ignore) }, []string{"fail|failurePolicy Ignore"}},
-		"policies may not be read":                         {func(f *Facts) { f.Admission.Stamp.Err = forbidden }, []string{"skip|MutatingAdmissionPolicy"}},
+		"the guard is missing":                             {principal(func(a *Admission) { a.Guard.Err = missing }), []string{"fail|ValidatingAdmissionPolicy ekiden-run-principal: is missing"}},
+		"the guard only warns":                             {principal(func(a *Admission) { a.GuardBinding.Value.Spec.ValidationActions = nil }), []string{"fail|with the action Deny"}},
+		"the guard can be passed":                          {principal(func(a *Admission) { a.Guard.Value.Spec.FailurePolicy = ptr(admissionregistrationv1.Ignore) }), []string{"fail|failurePolicy Ignore"}},
+		"policies may not be read":                         {principal(func(a *Admission) { a.Stamp.Err = forbidden }), []string{"skip|MutatingAdmissionPolicy"}},
 		"runs may not be created":                          {func(f *Facts) { f.Probe = Probe{Namespace: "team"} }, []string{"skip|you may not create runs in namespace team"}},
 		"a foreign principal is accepted":                  {func(f *Facts) { f.Probe.Foreign = nil }, []string{"fail|can act for anybody"}},
 		"a foreign principal is accepted from one who may": {func(f *Facts) { f.Probe.Foreign, f.Probe.MayActAs.Value = nil, true }, []string{"skip|guard of principals"}},
@@ -232,8 +303,9 @@ func TestJudge(t *testing.T) {
 		"nothing of the tenant may be read": {
 			func(f *Facts) {
 				f.Definitions.Err, f.Endpoints.Err, f.Runs.Err, f.Pods.Err = forbidden, forbidden, forbidden, forbidden
+				f.Tools.Err, f.Policies.Err, f.Requests.Err = forbidden, forbidden, forbidden
 			},
-			[]string{"skip|definitions", "skip|model endpoints", "skip|runs", "skip|segment pods"},
+			[]string{"skip|definitions", "skip|model endpoints", "skip|tool servers", "skip|agent policies", "skip|approval requests", "skip|runs", "skip|segment pods"},
 		},
 		"the server does not answer": {
 			func(f *Facts) {

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 )
@@ -57,46 +56,19 @@ func cureDefinition(reason string) string {
 	return "correct the field that the message names"
 }
 
-func secretOf(e v1alpha1.ModelEndpoint) types.NamespacedName {
-	return types.NamespacedName{Namespace: e.Namespace, Name: e.Spec.Credentials.SecretRef.Name}
+func (f Facts) endpointHolders() []holder {
+	out := make([]holder, 0, len(f.Endpoints.Value))
+	for _, e := range f.Endpoints.Value {
+		out = append(out, holder{e.Namespace, e.Name, e.Spec.Credentials.SecretRef})
+	}
+	return out
 }
 
 func endpoints(f Facts) []Finding {
-	what := "model endpoints of " + f.everywhere()
 	if f.Endpoints.Err != nil {
-		return []Finding{unseen(what, f.Endpoints.Err)}
+		return []Finding{unseen("model endpoints of "+f.everywhere(), f.Endpoints.Err)}
 	}
-	var out []Finding
-	checked, open := 0, 0
-	hidden := map[string]int{}
-	for _, e := range f.Endpoints.Value {
-		key := secretOf(e)
-		secret, ref := f.Secrets[key], e.Spec.Credentials.SecretRef
-		found := Finding{Level: Fail, What: named("model endpoint", e.Namespace, e.Name), Cure: fmt.Sprintf("create it with the key %s", ref.Key)}
-		switch {
-		case key.Name == "":
-			open++
-		case apierrors.IsForbidden(secret.Err):
-			hidden[e.Namespace]++
-		case apierrors.IsNotFound(secret.Err):
-			found.Says = fmt.Sprintf("its Secret %s is missing", ref.Name)
-			out = append(out, found)
-		case secret.Err != nil:
-			out = append(out, unseen(fmt.Sprintf("Secret %s", key), secret.Err))
-		case !secret.Value[ref.Key]:
-			found.Says, found.Cure = fmt.Sprintf("its Secret %s has no key %s, or nothing in it", ref.Name, ref.Key), "put the provider's key there"
-			out = append(out, found)
-		default:
-			checked++
-		}
-	}
-	if len(out) == 0 && (len(hidden) == 0 || checked+open > 0) {
-		out = append(out, ok(what, "%d have their Secret and key, %d need none", checked, open))
-	}
-	for namespace, n := range hidden {
-		out = append(out, skip(fmt.Sprintf("Secrets of %d model endpoints in namespace %s", n, namespace), "you may not read Secrets there", ""))
-	}
-	return out
+	return f.credentials("model endpoint", "the provider's key", f.endpointHolders())
 }
 
 func over(r v1alpha1.AgentRun) bool {
@@ -121,8 +93,8 @@ var quiet = map[string]struct {
 // grace is how much older than its limits of time a run may be: pauses and starts of pods are not active time.
 const grace = 15 * time.Minute
 
-// troubles says what is wrong with a run that has not finished.
-func troubles(r v1alpha1.AgentRun, now time.Time) []Finding {
+// troubles says what is wrong with a run that has not finished, and that has asked people this.
+func troubles(r v1alpha1.AgentRun, asked Seen[[]v1alpha1.ApprovalRequest], now time.Time) []Finding {
 	var out []Finding
 	what := named("run", r.Namespace, r.Name)
 	condition := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionSucceeded)
@@ -132,9 +104,16 @@ func troubles(r v1alpha1.AgentRun, now time.Time) []Finding {
 		}
 		return out
 	}
+	if waits(r) {
+		return unasked(r, *condition, asked, now)
+	}
 	q, known := quiet[condition.Reason]
 	if still := now.Sub(changed(r)); known && still > q.bound {
 		out = append(out, Finding{Level: q.level, What: what, Says: fmt.Sprintf("%s for %s: %s", condition.Reason, ago(still), condition.Message), Cure: q.cure})
+	}
+	// A run that has waited for people may be as old as it likes, and nobody keeps how long it did.
+	if asked.Err != nil || len(asked.Value) > 0 {
+		return out
 	}
 	active := time.Duration(r.Status.Limits.ActiveSeconds) * time.Second
 	if age := now.Sub(r.Status.StartedAt.Time); !r.Status.StartedAt.IsZero() && active > 0 && age > active+grace {
@@ -160,15 +139,23 @@ func runs(f Facts) []Finding {
 		return []Finding{unseen(what, f.Runs.Err)}
 	}
 	var out []Finding
+	asked, waiting := f.asked(), 0
 	for _, r := range f.Runs.Value {
-		found := troubles(r, f.Now)
+		if waits(r) {
+			waiting++
+		}
+		found := troubles(r, asked(r), f.Now)
 		for i := range found {
 			found[i].Says += event(f.Events[r.UID], f.Now)
 		}
 		out = append(out, found...)
 	}
 	if len(out) == 0 {
-		out = append(out, ok(what, "%d go on, none of them is stuck", len(f.Runs.Value)))
+		says := fmt.Sprintf("%d go on, none of them is stuck", len(f.Runs.Value))
+		if waiting > 0 {
+			says += fmt.Sprintf("; %d wait for people", waiting)
+		}
+		out = append(out, ok(what, "%s", says))
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func (p program) transcript(f *clusterFlags) *cobra.Command {
 		Short: "Print the session of a run: the task, each turn and its calls, and how its segments ended",
 		Long: `Prints the session of a run: the task, each turn's answer with its tokens and cost, tries that failed, and how each
 segment ended. Of each tool call it tells who approved it, whether it was sent, what came of it, and the beginning of what the
-model read.
+model read. A call that waited for people is told in the segment that went on with it, and each decision by its time.
 
 Sessions are in Postgres. They are read with the login of the run's namespace, which sees that namespace alone. Text is
 shown without control sequences; -o json holds it as it was written.`,

@@ -50,7 +50,11 @@ type Decision struct {
 	contract.Delivery
 }
 
-// settle gives each call to the answer that proposed it. One whose answer cannot be read, or is not there, gets a step of its own.
+// at is when it first did something, or zero if it has not.
+func (c Call) at() time.Time { return cmp.Or(c.BegunAt, c.SettledAt) }
+
+// settle gives each call to the answer that proposed it, or, if another segment made it, to a step of that one. A call whose
+// answer cannot be read, or is not there, gets a step of its own too.
 func settle(steps map[int][]Step, r Rows) {
 	calls := map[segment.CallKey]*Call{}
 	for _, c := range r.Calls {
@@ -69,31 +73,44 @@ func settle(steps map[int][]Step, r Rows) {
 	}
 	slices.SortFunc(ordered, func(a, b Call) int { return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Index, b.Index)) })
 
-	proposed := map[int]*Step{}
-	for _, of := range steps {
+	type proposal struct {
+		step    *Step
+		segment int
+	}
+	proposed := map[int]proposal{}
+	for n, of := range steps {
 		for i := range of {
 			if of[i].Answered != nil {
-				proposed[of[i].Turn] = &of[i]
+				proposed[of[i].Turn] = proposal{&of[i], n}
 			}
 		}
 	}
-	stray := map[int]*Step{}
+	type place struct{ segment, turn int }
+	apart := map[place]*Step{}
+	var places []place // in the order of their calls
 	for _, c := range ordered {
-		switch {
-		case proposed[c.Turn] != nil:
-			proposed[c.Turn].Calls = append(proposed[c.Turn].Calls, c)
-		case stray[c.Turn] != nil:
-			stray[c.Turn].Calls = append(stray[c.Turn].Calls, c)
-		default:
-			stray[c.Turn] = &Step{
-				At: cmp.Or(c.BegunAt, c.SettledAt), Generation: c.Generation, Turn: c.Turn, Calls: []Call{c},
-				Unreadable: "the answer that proposed these calls is not among what can be read",
+		from, known := proposed[c.Turn]
+		if known && (from.segment == c.Segment || c.at().IsZero()) {
+			from.step.Calls = append(from.step.Calls, c)
+			continue
+		}
+		at := place{c.Segment, c.Turn}
+		if apart[at] == nil {
+			places = append(places, at)
+			apart[at] = &Step{At: c.at(), Generation: c.Generation, Turn: c.Turn, Resumed: known}
+			if !known {
+				apart[at].Unreadable = "the answer that proposed these calls is not among what can be read"
 			}
 		}
+		apart[at].Calls = append(apart[at].Calls, c)
 	}
-	for _, s := range stray {
-		n := s.Calls[0].Segment
-		steps[n] = append(steps[n], *s)
+	for _, at := range places {
+		s, of := apart[at], steps[at.segment]
+		i := slices.IndexFunc(of, func(other Step) bool { return !s.At.IsZero() && other.At.After(s.At) })
+		if i < 0 {
+			i = len(of)
+		}
+		steps[at.segment] = slices.Insert(of, i, *s)
 	}
 }
 
@@ -123,49 +140,80 @@ func (p *printer) calls(s Step) {
 	}
 	if s.Answered != nil {
 		for i, proposed := range s.Answered.Calls {
-			p.call(i, &proposed, known[i])
+			if c := known[i]; c != nil {
+				p.until(c.at())
+			}
+			p.line("  call %d: %s", i, proposed.Tool)
+			p.text(proposed.Arguments)
+			switch c := known[i]; {
+			case c != nil && !c.at().IsZero():
+				p.call(*c)
+			default:
+				p.waits(segment.CallKey{Turn: s.Turn, Index: i})
+			}
 			delete(known, i)
 		}
 	}
 	for _, c := range s.Calls {
-		if known[c.Index] != nil {
-			p.call(c.Index, nil, &c)
+		if known[c.Index] == nil {
+			continue
 		}
+		p.until(c.at())
+		name := fmt.Sprintf("call %d", c.Index)
+		if s.Resumed { // its turn is of another segment
+			name += fmt.Sprintf(" of turn %d", c.Turn)
+		}
+		p.line("  %s: %s", name, c.Tool)
+		if c.at().IsZero() {
+			p.line("    not begun")
+			continue
+		}
+		p.call(c)
 	}
 }
 
-// call tells of a call that was proposed so, or of which no proposal can be read. c is nil for one that is not in the journal.
-func (p *printer) call(index int, proposed *segment.ProposedCall, c *Call) {
-	name := ""
+// waits tells of a call that its segment proposed and did not make.
+func (p *printer) waits(k segment.CallKey) {
+	later, made := p.made[k]
 	switch {
-	case proposed != nil:
-		name = proposed.Tool
-	case c != nil:
-		name = c.Tool
-	}
-	p.line("  call %d: %s", index, name)
-	if proposed != nil {
-		p.text(proposed.Arguments)
-	}
-	if c == nil {
-		p.line("    not begun")
-		return
-	}
-	for _, d := range c.Decisions {
-		p.line("    %s  %s", instant(d.At), d.words())
-	}
-	if !c.BegunAt.IsZero() {
-		p.line("    %s  begun: %s", instant(c.BegunAt), c.Tool+c.grounds())
-	}
-	switch {
-	case c.Result != nil:
-		p.line("    %s  %s", instant(c.SettledAt), came(*c))
-		p.result(*c.Result)
-	case !c.BegunAt.IsZero():
-		p.line("    has no result yet; it may have been sent")
+	case p.asked[k] && made:
+		p.line("    waits for approval; segment %d goes on with it", later)
+	case p.asked[k] && p.over:
+		p.line("    waited for approval until the run ended, and was not begun")
+	case p.asked[k]:
+		p.line("    waits for approval")
+	case made:
+		p.line("    segment %d goes on with it", later)
 	default:
 		p.line("    not begun")
 	}
+}
+
+// call tells what became of a call.
+func (p *printer) call(c Call) {
+	if !c.BegunAt.IsZero() {
+		p.line("    %s  begun: %s", instant(c.BegunAt), c.Tool+c.grounds())
+	}
+	if c.Result == nil {
+		p.line("    has no result yet; it may have been sent")
+		return
+	}
+	p.line("    %s  %s", instant(c.SettledAt), came(c))
+	p.result(*c.Result)
+}
+
+// until tells the decisions that came before an instant. They are given while nobody works on the run, or while a segment works
+// on another call, so they stand where their time is and not with their call. One that came during a call stands after it.
+func (p *printer) until(t time.Time) {
+	for len(p.decisions) > 0 && p.decisions[0].At.Before(t) {
+		p.decision()
+	}
+}
+
+func (p *printer) decision() {
+	d := p.decisions[0]
+	p.decisions = p.decisions[1:]
+	p.line("  %s  call %d of turn %d: %s", instant(d.At), d.Index, d.Turn, d.words())
 }
 
 func (d Decision) words() string {

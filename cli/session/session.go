@@ -48,7 +48,8 @@ type Segment struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// Step is one try at a model call. Exactly one of Answered, Failed, Cut and Unreadable says what came of it.
+// Step is one try at a model call, or what became of calls that an earlier segment proposed. Exactly one of Answered, Failed,
+// Cut, Resumed and Unreadable says which and what came of it.
 type Step struct {
 	At time.Time `json:"at"`
 	// Generation is that of the claim that made the step.
@@ -63,7 +64,11 @@ type Step struct {
 	// Unreadable says why an entry cannot be told: another version wrote it.
 	Unreadable string `json:"unreadable,omitempty"`
 
-	// Calls is what the journal holds of the calls that the answer proposed, in their order. One that is missing has not begun.
+	// Resumed is set for calls that an earlier segment proposed and this one made or refused, as after an approval. It is no try.
+	Resumed bool `json:"resumed,omitempty"`
+
+	// Calls is what the journal holds of the calls that the answer proposed, in their order, but for those that a later segment
+	// resumed: they are there. One that is in neither place has not begun.
 	Calls []Call `json:"calls,omitempty"`
 
 	Usage *Usage `json:"usage,omitempty"`

@@ -2,17 +2,19 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ekiden-dev/ekiden/cli/terminal"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/segment"
 )
 
 // Text tells a session to people. Whatever was not written by this program is cleaned, and longer texts stand behind a
 // bar: an answer that imitates the lines around it can be told from them.
 func Text(s Session) string {
-	p := &printer{}
+	p := newPrinter(s)
 	p.line("Run        %s/%s  (%s)", s.Run.Namespace, s.Run.Name, s.Run.UID)
 	p.line("Admitted   %s", instant(s.AdmittedAt))
 	if s.Start.Unreadable != "" {
@@ -26,11 +28,16 @@ func Text(s Session) string {
 		p.text(s.Start.Task)
 	}
 	for _, one := range s.Segments {
+		p.until(one.begins())
 		p.head("Segment %d", one.Number)
 		for _, step := range one.Steps {
+			p.until(step.At)
 			p.step(step, s.Start.Model)
 		}
 		p.outcome(one.Outcome)
+	}
+	for len(p.decisions) > 0 {
+		p.decision()
 	}
 	p.head("End")
 	if !s.CancelledAt.IsZero() {
@@ -54,7 +61,49 @@ func (u Usage) String() string {
 	return fmt.Sprintf("%d tokens in (%d cached), %d out, cost %s%s", u.Input, u.CacheRead, u.Output, u.Cost, estimated)
 }
 
-type printer struct{ strings.Builder }
+type printer struct {
+	strings.Builder
+	// decisions are those that are not told yet, oldest first.
+	decisions []Decision
+	// asked are the calls that people were asked about, made the segment of each that was made or refused.
+	asked map[segment.CallKey]bool
+	made  map[segment.CallKey]int
+	// over says that the run has ended.
+	over bool
+}
+
+func newPrinter(s Session) *printer {
+	p := &printer{asked: map[segment.CallKey]bool{}, made: map[segment.CallKey]int{}, over: s.End != nil}
+	for _, one := range s.Segments {
+		if one.Outcome != nil && one.Outcome.Wait != nil {
+			for _, a := range one.Outcome.Wait.Asks {
+				p.asked[segment.CallKey{Turn: a.Turn, Index: a.Index}] = true
+			}
+		}
+		for _, step := range one.Steps {
+			for _, c := range step.Calls {
+				p.decisions = append(p.decisions, c.Decisions...)
+				if !c.at().IsZero() {
+					p.made[segment.CallKey{Turn: c.Turn, Index: c.Index}] = one.Number
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(p.decisions, func(a, b Decision) int { return a.At.Compare(b.At) })
+	return p
+}
+
+// begins is the time of the first thing that is told of a segment, or zero.
+func (s Segment) begins() time.Time {
+	switch {
+	case len(s.Steps) > 0:
+		return s.Steps[0].At
+	case s.Outcome != nil:
+		return s.Outcome.At
+	default:
+		return time.Time{}
+	}
+}
 
 // line writes one line, of cleaned words whatever the arguments hold.
 func (p *printer) line(format string, args ...any) {
@@ -85,6 +134,10 @@ func (p *printer) step(s Step, model string) {
 	}
 	if s.Unreadable != "" {
 		p.line("  %s  cannot be read: %s", instant(s.At), s.Unreadable)
+		p.calls(s)
+		return
+	}
+	if s.Resumed {
 		p.calls(s)
 		return
 	}
@@ -122,6 +175,7 @@ func (p *printer) outcome(o *Outcome) {
 		p.line("  has no outcome yet")
 		return
 	}
+	p.until(o.At)
 	why := ""
 	switch {
 	case o.Code != "" && o.Message != "":
