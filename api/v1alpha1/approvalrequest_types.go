@@ -65,7 +65,7 @@ type ApprovalRequestSpec struct {
 
 // ApprovalRequestCall is the call in question.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.arguments) || size(bytes(self.arguments)) <= 8192",message="spec.call.arguments must have at most 8 KiB: a call with longer ones is refused, not asked about",fieldPath=".arguments"
+// +kubebuilder:validation:XValidation:rule="!has(self.arguments) || size(bytes(self.arguments)) <= 49152",message="spec.call.arguments must have at most 48 KiB: a call with longer ones is refused, not asked about",fieldPath=".arguments"
 type ApprovalRequestCall struct {
 	// turn and index say which call of the run it is. Both count from 0.
 	// +required
@@ -87,10 +87,11 @@ type ApprovalRequestCall struct {
 	// +required
 	Effect Effect `json:"effect,omitempty"`
 
-	// arguments are the exact arguments in canonical JSON, up to 8 KiB. Unset means that the tool shows only their digest.
+	// arguments are the exact arguments in canonical JSON, up to 8 KiB, in which characters that a screen does not show, or that
+	// change how others are shown, are written as \uXXXX. Unset means that the tool shows only their digest.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=8192
+	// +kubebuilder:validation:MaxLength=49152
 	Arguments string `json:"arguments,omitempty"`
 
 	// digest is the SHA-256 of the canonical arguments. A decision is about these arguments and no others.

@@ -79,14 +79,15 @@ const (
 	// ReasonGuarded surfaces when the admission policies that guard decisions are in force.
 	ReasonGuarded = "Guarded"
 	// ReasonNotGuarded surfaces when a decision is not honoured because the admission policies that guard decisions are
-	// missing or changed. Apply config/admission again; the decision is then taken up by itself if it is not void.
+	// missing or changed, and when a request is withdrawn because they were. Apply config/admission again: the decision is
+	// void, and a new request comes by itself.
 	ReasonNotGuarded = "NotGuarded"
 )
 
 // Reasons of a run that goes on.
 const (
 	// ReasonDefinitionNotReady surfaces when a run is queued because its definition is missing or has not compiled yet, or because
-	// a ModelEndpoint or ToolServer of its revision is gone or leads elsewhere than before; and as an error when that lasts
+	// a ModelEndpoint or ToolServer of its revision is gone, leads elsewhere than before or declares a tool otherwise; and as an error when that lasts
 	// longer than 120 seconds. Apply or correct the definition.
 	ReasonDefinitionNotReady = "DefinitionNotReady"
 	// ReasonInputNotReady surfaces when a run is queued because spec.input.from names a ConfigMap or key that does not exist,
@@ -131,6 +132,9 @@ const (
 	// ReasonPodNotStarted surfaces when a segment's pod did not start within 300 seconds, or the API server refused its Job for
 	// as long; the message carries what the cluster says about it. Look for missing images, quotas, node capacity and Pod Security, then start another run.
 	ReasonPodNotStarted = "PodNotStarted"
+	// ReasonApprovalNotAsked surfaces when a call needs an approval and the API server refused the request for it until the time to
+	// decide was over; the message carries what it said. Look for quotas and admission policies, then start another run.
+	ReasonApprovalNotAsked = "ApprovalNotAsked"
 	// ReasonPoisonSegment surfaces when one segment crashed its pod as often as retry.maxAttempts allows.
 	// Read the logs of its last pod: memory limits are the usual cause.
 	ReasonPoisonSegment = "PoisonSegment"

@@ -11,6 +11,7 @@ var remedies = map[string]string{
 	v1alpha1.ReasonDuplicate:           "Look at the run that status.duplicateOf names.",
 	v1alpha1.ReasonInputInvalid:        "Start another run with a smaller or corrected input.",
 	v1alpha1.ReasonNameTaken:           "Remove that object, or start the run under another name.",
+	v1alpha1.ReasonApprovalNotAsked:    "Look for quotas and admission policies, then start another run.",
 	v1alpha1.ReasonPodNotStarted:       "Look for missing images, quotas, node capacity and Pod Security, then start another run.",
 	v1alpha1.ReasonPoisonSegment:       "Read the logs of its last pod: memory limits are the usual cause.",
 	v1alpha1.ReasonSecretMissing:       "Create it and start another run.",
@@ -38,5 +39,5 @@ var remedies = map[string]string{
 	v1alpha1.ReasonExpired:            "The model is told, and may propose the call again.",
 	v1alpha1.ReasonTooLate:            "It is worth nothing; a new request comes if the model proposes the call again.",
 	v1alpha1.ReasonSamePerson:         "The decision is void, and a new request asks somebody else.",
-	v1alpha1.ReasonNotGuarded:         "Apply config/admission again; the decision is then taken up by itself if it is not void.",
+	v1alpha1.ReasonNotGuarded:         "Apply config/admission again: the decision is void, and a new request comes by itself.",
 }

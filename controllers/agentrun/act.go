@@ -136,8 +136,11 @@ func (r *Reconciler) start(ctx context.Context, run *v1alpha1.AgentRun, o *obser
 func (r *Reconciler) raise(ctx context.Context, run *v1alpha1.AgentRun, o *observation, e lifecycle.Raise) (found, error) {
 	q := request.Build(run, run.Spec.Principal, e, o.record.OutcomeAt)
 	err := r.Client.Create(ctx, q)
+	if err == nil {
+		return found{}, nil
+	}
 	if !apierrors.IsAlreadyExists(err) {
-		return found{}, err
+		return refused(fmt.Errorf("approval request %s: %w", q.Name, err))
 	}
 	if err = r.Live.Get(ctx, client.ObjectKeyFromObject(q), q); err != nil {
 		return found{}, err

@@ -1,12 +1,9 @@
 package agentrun
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -150,33 +147,18 @@ func (r *Reconciler) task(ctx context.Context, run *v1alpha1.AgentRun, o *observ
 	case in.From != nil:
 		return r.taskFrom(ctx, run, in.From.ConfigMap, o)
 	case in.JSON != nil:
-		text, ok := canonical(in.JSON.Raw)
-		if !ok {
-			o.refuse("spec.input.json does not parse")
+		text, err := contract.Canonical(in.JSON.Raw)
+		if err != nil {
+			o.refuse("spec.input.json: %v", err)
 			return "", nil
 		}
-		return o.bounded("spec.input.json", text, contract.MaxInlineInput), nil
+		return o.bounded("spec.input.json", string(text), contract.MaxInlineInput), nil
 	case in.Text == "": // refused by the schema; should one pass, nothing at all would be frozen, again and again
 		o.refuse("spec.input is empty")
 		return "", nil
 	default:
 		return o.bounded("spec.input.text", in.Text, contract.MaxInlineInput), nil
 	}
-}
-
-// canonical is a JSON value with its keys sorted and without spaces: equal values give equal texts. Numbers stay as they
-// are written, because a float would round them, and nothing is escaped for HTML. It is false for what is no JSON.
-func canonical(raw []byte) (string, bool) {
-	var (
-		v any
-		b strings.Builder
-		d = json.NewDecoder(bytes.NewReader(raw))
-		e = json.NewEncoder(&b)
-	)
-	d.UseNumber()
-	e.SetEscapeHTML(false)
-	ok := d.Decode(&v) == nil && e.Encode(v) == nil
-	return strings.TrimSuffix(b.String(), "\n"), ok
 }
 
 func (r *Reconciler) taskFrom(ctx context.Context, run *v1alpha1.AgentRun, ref v1alpha1.KeyReference, o *observation) (string, error) {

@@ -933,20 +933,6 @@ func TestWake(t *testing.T) {
 	}
 }
 
-func TestCanonical(t *testing.T) {
-	t.Parallel()
-	for given, want := range map[string]string{
-		` { "b" : [ 1e400 , -0.10 ] , "a" : null } `: `{"a":null,"b":[1e400,-0.10]}`,
-		`"<\u0026>"`: `"<&>"`,
-		`{`:          "",
-		``:           "",
-	} {
-		if got, ok := canonical([]byte(given)); got != want || ok != (want != "") {
-			t.Errorf("%s: got %s, %v; want %s", given, got, ok, want)
-		}
-	}
-}
-
 func configMap(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tasks"}, Data: data}
 }

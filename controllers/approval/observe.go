@@ -28,6 +28,9 @@ func (r *Reconciler) observe(ctx context.Context, request *v1alpha1.ApprovalRequ
 	if o.Question, err = r.Ledger.Question(ctx, s.RunRef.UID, number(s.Call.Turn), number(s.Call.Index), request.UID); err != nil {
 		return nil, fmt.Errorf("asking the ledger: %w", err)
 	}
+	if o.Since, err = r.Guard.Since(ctx); err != nil {
+		return nil, fmt.Errorf("policies: %w", err)
+	}
 	if open(request) && s.Decision.Verdict == v1alpha1.VerdictApproved {
 		if o.Approvers, err = r.approvers(ctx, request); err != nil {
 			return nil, fmt.Errorf("other seats: %w", err)

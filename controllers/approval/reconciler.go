@@ -39,6 +39,8 @@ type Guard interface {
 	Guarded(ctx context.Context, namespace string) (ok bool, why string, err error)
 	// Installed says what is wrong with the policies, as far as it shows without asking the API server. Empty means nothing.
 	Installed(ctx context.Context) (why string, err error)
+	// Since is when the newest of the policies was made, or zero while one is missing.
+	Since(ctx context.Context) (time.Time, error)
 	// Concerns reports whether the object is one that the answers depend on.
 	Concerns(o client.Object) bool
 }

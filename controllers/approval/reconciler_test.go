@@ -80,6 +80,13 @@ func TestAnyWriteMayFailOrLoseItsAnswer(t *testing.T) {
 				w.wantDelivered(delivery(v1alpha1.ApprovalExpired, "", ""))
 			},
 		},
+		"a decision that is void": {
+			func(w *world) { w.decide("a", approved, "carol", ""); w.since = noon },
+			func(w *world) {
+				w.want("a", v1alpha1.ApprovalWithdrawn, metav1.ConditionFalse, v1alpha1.ReasonNotGuarded)
+				w.wantDelivered()
+			},
+		},
 		"a withdrawal": {
 			func(w *world) { w.question.Settled = true },
 			func(w *world) {
@@ -180,7 +187,7 @@ func TestWithoutTheGuardNothingIsHonoured(t *testing.T) {
 	w.decide("a", approved, "alice", "")
 	w.guarded, w.why = false, "the binding is missing: apply config/admission"
 	for range 2 { // the second look says nothing new
-		if got := w.look("a"); got.RequeueAfter != 30*time.Second {
+		if got := w.look("a"); got.RequeueAfter != 10*time.Second {
 			t.Errorf("looks again after %s", got.RequeueAfter)
 		}
 	}
@@ -194,10 +201,32 @@ func TestWithoutTheGuardNothingIsHonoured(t *testing.T) {
 		}
 	}
 	wantGuarded(metav1.ConditionFalse, v1alpha1.ReasonNotGuarded)
+	// Anybody may have written it: that the guard is back makes it no better, and somebody is asked again.
 	w.guarded, w.why = true, ""
 	w.look("a")
-	w.want("a", v1alpha1.ApprovalApproved, metav1.ConditionTrue, v1alpha1.ReasonApproved)
+	w.want("a", v1alpha1.ApprovalWithdrawn, metav1.ConditionFalse, v1alpha1.ReasonNotGuarded)
+	w.wantDelivered()
 	wantGuarded(metav1.ConditionTrue, v1alpha1.ReasonGuarded)
+	if len(w.woken) != 1 {
+		t.Errorf("woken %v: the run has to ask again", w.woken)
+	}
+}
+
+func TestPoliciesThatWereMadeAnewHaveEverythingAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, theRun(), asks("a"), asks("b"), asks("c", func(r *v1alpha1.ApprovalRequest) { r.CreationTimestamp = metav1.NewTime(noon) }))
+	w.since = noon
+	w.decide("b", approved, "carol", "")
+	w.decide("c", approved, "alice", "")
+	for _, name := range []string{"a", "b", "c"} {
+		w.look(name)
+	}
+	w.want("a", v1alpha1.ApprovalWithdrawn, metav1.ConditionFalse, v1alpha1.ReasonNotGuarded)
+	w.want("b", v1alpha1.ApprovalWithdrawn, metav1.ConditionFalse, v1alpha1.ReasonNotGuarded)
+	w.want("c", v1alpha1.ApprovalApproved, metav1.ConditionTrue, v1alpha1.ReasonApproved)
+	if len(w.delivered) != 1 || w.delivered[0].Request != "uid-of-c" {
+		t.Errorf("delivered %+v", w.delivered)
+	}
 }
 
 func TestAGuardThatDoesNotAnswerIsAFault(t *testing.T) {
@@ -297,10 +326,10 @@ func TestWhoIsLookedAt(t *testing.T) {
 		t.Errorf("when its run stops: %q", got)
 	}
 	got = nil
-	for _, r := range w.undecided(t.Context(), nil) {
+	for _, r := range w.every(t.Context(), nil) {
 		got = append(got, r.Namespace+"/"+r.Name)
 	}
-	if names(got) != "other/foreign team/decided" {
+	if names(got) != "other/foreign team/decided team/open" {
 		t.Errorf("when the policies change: %q", got)
 	}
 }

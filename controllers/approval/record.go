@@ -79,7 +79,7 @@ func (r *Reconciler) tell(before *v1alpha1.ApprovalRequest, o *observation, rep 
 		return
 	}
 	kind := corev1.EventTypeNormal
-	if rep.Reason == v1alpha1.ReasonTooLate || rep.Reason == v1alpha1.ReasonSamePerson {
+	if rep.Reason == v1alpha1.ReasonTooLate || rep.Reason == v1alpha1.ReasonSamePerson || rep.Reason == v1alpha1.ReasonNotGuarded {
 		kind = corev1.EventTypeWarning
 	}
 	r.Events.Eventf(request, nil, kind, rep.Reason, "Decide", "%s", rep.Message)

@@ -48,7 +48,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&v1alpha1.ApprovalRequest{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.AgentRun{}, handler.EnqueueRequestsFromMapFunc(r.ofRun), builder.WithPredicates(moving{}))
 	for _, kind := range guard.Kinds() {
-		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.undecided), concerned)
+		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.every), concerned)
 	}
 	if err := b.WithOptions(controller.Options{
 		// One at a time: of two approvals by one person only the first counts, and that is told by looking at the other.
@@ -112,24 +112,23 @@ func way(o client.Object) string {
 
 // ofRun are the open requests of a run.
 func (r *Reconciler) ofRun(ctx context.Context, run client.Object) []reconcile.Request {
-	return r.find(ctx, func(*v1alpha1.ApprovalRequest) bool { return true }, ofRun(run.GetNamespace(), run.GetUID())...)
+	return r.find(ctx, ofRun(run.GetNamespace(), run.GetUID())...)
 }
 
-// undecided are the open requests of all namespaces that somebody has decided on: the policies may cover them now.
-func (r *Reconciler) undecided(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.find(ctx, func(request *v1alpha1.ApprovalRequest) bool { return request.Spec.Decision.Verdict != "" })
+// every are the open requests of all namespaces: the policies may cover now what was decided, and if they were made anew, what
+// is not decided has to be asked again.
+func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.find(ctx)
 }
 
-func (r *Reconciler) find(ctx context.Context, wanted func(*v1alpha1.ApprovalRequest) bool, among ...client.ListOption) []reconcile.Request {
+func (r *Reconciler) find(ctx context.Context, among ...client.ListOption) []reconcile.Request {
 	var all v1alpha1.ApprovalRequestList
 	if err := r.Client.List(ctx, &all, append(among, client.MatchingFields{byOpen: yes})...); err != nil {
 		return nil // the cache is stopping
 	}
 	var requests []reconcile.Request
 	for i := range all.Items {
-		if wanted(&all.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
 	}
 	return requests
 }

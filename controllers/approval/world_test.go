@@ -50,6 +50,7 @@ type world struct {
 	// guarded, why and unknown are the guard's answer, asked how often it was.
 	guarded bool
 	why     string
+	since   time.Time
 	unknown error
 	asked   int
 
@@ -165,6 +166,8 @@ func (w *world) Guarded(_ context.Context, ns string) (bool, string, error) {
 }
 
 func (w *world) Installed(context.Context) (string, error) { return w.why, w.unknown }
+
+func (w *world) Since(context.Context) (time.Time, error) { return w.since, nil }
 
 func (w *world) Concerns(client.Object) bool { return true }
 

@@ -67,7 +67,7 @@ func TestEveryVerdictIsCounted(t *testing.T) {
 		ApprovalDecided(reason)
 	}
 	ApprovalDecided("AwaitingDecision")
-	if diff := cmp.Diff(want, scraped(t, approvalsDecided)); diff != "" || len(want) != 6 {
+	if diff := cmp.Diff(want, scraped(t, approvalsDecided)); diff != "" || len(want) != 7 {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -19,6 +19,7 @@ var codes = []string{
 	v1alpha1.ReasonInputInvalid,
 	v1alpha1.ReasonNameTaken,
 	v1alpha1.ReasonPodNotStarted,
+	v1alpha1.ReasonApprovalNotAsked,
 	v1alpha1.ReasonPoisonSegment,
 	v1alpha1.ReasonSecretMissing,
 	v1alpha1.ReasonCredentialsRefused,

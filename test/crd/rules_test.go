@@ -111,7 +111,7 @@ var rules = map[string]struct {
 	"a request that shows the digest alone":                                 {kind: "ApprovalRequest", edits: []edit{without("spec.call.arguments")}},
 	"the third seat of two":                                                 {kind: "ApprovalRequest", edits: []edit{set("spec.seat", int64(3))}, words: []string{"spec.seat", "spec.seat counts up to spec.seats"}},
 	"arguments of 8 KiB":                                                    {kind: "ApprovalRequest", edits: []edit{set("spec.call.arguments", strings.Repeat("x", 8<<10))}},
-	"arguments of more than 8 KiB in bytes, although fewer in characters":   {kind: "ApprovalRequest", edits: []edit{set("spec.call.arguments", strings.Repeat("日", 3000))}, words: []string{"spec.call.arguments", "must have at most 8 KiB"}},
+	"arguments of more than 48 KiB in bytes, although fewer in characters":  {kind: "ApprovalRequest", edits: []edit{set("spec.call.arguments", strings.Repeat("日", 17000))}, words: []string{"spec.call.arguments", "must have at most 48 KiB"}},
 	"the first call of the first turn":                                      {kind: "ApprovalRequest", edits: []edit{set("spec.call.turn", int64(0)), set("spec.call.index", int64(0))}},
 	"a definition that takes tools of one server twice, to different terms": {kind: "AgentDefinition", edits: []edit{set("spec.tools", []any{m{"serverRef": m{"name": "a"}, "names": []any{"x"}}, m{"serverRef": m{"name": "a"}, "names": []any{"y"}, "approval": "Required"}})}},
 }

@@ -67,6 +67,17 @@ func TestDecideLaws(t *testing.T) {
 			}
 			return a.Outcome.Wait.Over(a.Inbox)
 		},
+		"each seat that is asked is one of the call's": func(o Observed, d Decision) bool {
+			for _, e := range d.Do {
+				if r, ok := e.(Raise); ok && (r.Seat < 1 || r.Seat > r.Ask.Seats) {
+					return false
+				}
+			}
+			return true
+		},
+		"nobody looks again at once without having done something": func(o Observed, d Decision) bool {
+			return d.Report.Waiting == nil || len(d.Do) > 0 || d.Wake.After(o.Now.Add(time.Second))
+		},
 		"what waits shows it, and nothing else does": func(o Observed, d Decision) bool {
 			return (d.Report.Waiting != nil) == (d.Report.Phase == v1alpha1.RunWaiting)
 		},
@@ -81,7 +92,7 @@ func TestDecideLaws(t *testing.T) {
 			return !has[Finish](d) || o.Recorded != nil || o.Taken != "" || a.Outcome == nil || a.live() == nil || !a.CancelledAt.IsZero()
 		},
 		"what the API server refuses is not asked for again at once": func(o Observed, d Decision) bool {
-			return o.Blocked == "" || o.Admission == nil || o.Admission.live() == nil || !has[Start](d)
+			return o.Blocked == "" || !has[Raise](d) && (o.Admission == nil || o.Admission.live() == nil || !has[Start](d))
 		},
 		"whatever goes on says why, and looks again by itself or has something to do": func(o Observed, d Decision) bool {
 			if d.Again || d.Report.Ended || o.Recorded != nil {

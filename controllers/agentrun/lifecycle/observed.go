@@ -40,7 +40,8 @@ type Observed struct {
 	// Taken says which object the run needs belongs to somebody else; empty if none does.
 	Taken string
 
-	// Blocked says why the API server refuses what the newest attempt needs; empty if it has not just done so.
+	// Blocked says why the API server refuses what the newest attempt needs, or a request of a run that waits; empty if it has
+	// not just done so.
 	Blocked string
 
 	// Requests are the run's ApprovalRequests.

@@ -13,6 +13,9 @@ type Request struct {
 	Turn, Index int
 	Digest      string
 	Seat        int32
+	// Ordinal is how often the seat was asked before, Pool who was asked.
+	Ordinal int
+	Pool    string
 	// Withdrawn says that it will not be answered.
 	Withdrawn bool
 	Until     time.Time
@@ -56,53 +59,80 @@ func (o Observed) wait() Decision {
 	if w == nil || w.Over(a.Inbox) {
 		return o.start(AttemptKey{Segment: a.newest().Segment + 1})
 	}
-	if first := w.Asks[0]; contract.Answered(a.Inbox, first.Turn, first.Index, first.Digest, first.Seats).Phase != v1alpha1.ApprovalPending {
+	if head := w.Asks[0]; contract.Answered(a.Inbox, head.Turn, head.Index, head.Digest, head.Seats).Phase != v1alpha1.ApprovalPending {
 		// Another segment would read the same and park again.
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonIncompatibleSession, Message: "a segment waits for a decision that it had seen"})
 	}
 	var (
 		d    Decision
 		open Waiting
+		// first is what the first open request wants; unasked says that somebody should be asked and cannot be.
+		first   string
+		unasked bool
 	)
 	for _, ask := range w.Asks {
-		for _, seat := range contract.Answered(a.Inbox, ask.Turn, ask.Index, ask.Digest, ask.Seats).Open {
+		answer := contract.Answered(a.Inbox, ask.Turn, ask.Index, ask.Digest, ask.Seats)
+		ask.Seats = answer.Seats // what was asked for stands, though a policy may have changed since
+		for _, seat := range answer.Open {
 			until := a.OutcomeAt.Add(time.Duration(ask.ExpiresSeconds) * time.Second).Truncate(time.Second)
-			existing, vain := o.asked(ask, seat)
-			if existing == nil {
-				d.Do = append(d.Do, Raise{Ask: ask, Seat: seat, Ordinal: vain})
-			} else {
-				until = existing.Until
+			pool := ask.Pool
+			existing, ordinal := o.asked(ask, seat)
+			switch {
+			case existing != nil:
+				until, pool = existing.Until, existing.Pool
+			case o.Blocked == "":
+				d.Do = append(d.Do, Raise{Ask: ask, Seat: seat, Ordinal: ordinal})
+			default: // the API server has just refused one
+				unasked = true
 			}
-			open.Requests = append(open.Requests, RequestKey{ask.Turn, ask.Index, seat, vain})
+			if len(open.Requests) == 0 {
+				first = fmt.Sprintf("%s wants a decision of pool %s", ask.Tool, pool)
+			}
+			open.Requests = append(open.Requests, RequestKey{ask.Turn, ask.Index, seat, ordinal})
 			if open.Until.IsZero() || until.Before(open.Until) {
 				open.Until = until
 			}
 		}
 	}
-	d.Report = Report{Phase: v1alpha1.RunWaiting, Reason: v1alpha1.ReasonAwaitingApproval, Message: asking(w.Asks[0], open), Waiting: &open}
-	d.Wake = open.Until.Add(grace)
+	d.Report = Report{Phase: v1alpha1.RunWaiting, Reason: v1alpha1.ReasonAwaitingApproval, Message: asking(first, open), Waiting: &open}
+	d.Wake = later(open.Until.Add(grace), o.Now.Add(askEvery)) // past the expiry somebody else is slow to say so
+	if unasked && !o.Now.Before(open.Until) {
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonApprovalNotAsked, Message: because(first+", and until that was due nobody could be asked", o.Blocked)})
+	}
+	if unasked { // nobody tells when the answer would be another
+		d.Report.Message = contract.Clip(because(d.Report.Message+", and nobody can be asked", o.Blocked), contract.MaxMessage)
+		d.Wake = earlier(d.Wake, o.Now.Add(askEvery))
+	}
 	return d
 }
 
-// asked is the request that stands for a seat, or nil, and how often the seat was asked in vain.
+// asked is the request that stands for a seat and its ordinal, or nil and that of the next one. An ordinal is not used twice,
+// though the request that had it may be gone.
 func (o Observed) asked(ask contract.Ask, seat int32) (*Request, int) {
-	vain := 0
+	next := 0
 	for i := range o.Requests {
 		r := &o.Requests[i]
 		switch {
 		case r.Turn != ask.Turn || r.Index != ask.Index || r.Seat != seat || r.Digest != ask.Digest:
 		case r.Withdrawn:
-			vain++
+			next = max(next, r.Ordinal+1)
 		default:
-			return r, vain
+			return r, r.Ordinal
 		}
 	}
-	return nil, vain
+	return nil, next
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // asking says what is waited for, in a sentence.
-func asking(first contract.Ask, open Waiting) string {
-	message := fmt.Sprintf("%s wants a decision of pool %s by %s", first.Tool, first.Pool, open.Until.UTC().Format("2006-01-02 15:04:05Z"))
+func asking(first string, open Waiting) string {
+	message := fmt.Sprintf("%s by %s", first, open.Until.UTC().Format("2006-01-02 15:04:05Z"))
 	if n := len(open.Requests); n > 1 {
 		message += fmt.Sprintf("; %d requests are open", n)
 	}

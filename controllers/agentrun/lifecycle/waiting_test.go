@@ -31,7 +31,13 @@ func parked(asks []contract.Ask, inbox ...contract.Delivery) *Admission {
 }
 
 func standing(index int, seat int32) Request {
-	return Request{Turn: 2, Index: index, Digest: "d", Seat: seat, Until: expiry.Add(-time.Minute)}
+	return Request{Turn: 2, Index: index, Digest: "d", Seat: seat, Pool: "finance", Until: expiry.Add(-time.Minute)}
+}
+
+// again1 is the request that was made when the first was in vain.
+func again1(r Request) Request {
+	r.Ordinal = 1
+	return r
 }
 
 func withdrawn(r Request) Request {
@@ -58,6 +64,8 @@ func TestDecideAboutARunThatWaits(t *testing.T) {
 	tests := map[string]struct {
 		given    *Admission
 		requests []Request
+		blocked  string
+		at       time.Time
 		want     Decision
 	}{
 		"each seat of each call is asked about at once": {
@@ -74,7 +82,7 @@ func TestDecideAboutARunThatWaits(t *testing.T) {
 			want: waits(one, expiry, []RequestKey{{2, 0, 1, 1}}, Raise{Ask: ask(0, 1), Seat: 1, Ordinal: 1}),
 		},
 		"and the new one stands": {
-			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{withdrawn(standing(0, 1)), standing(0, 1)},
+			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{withdrawn(standing(0, 1)), again1(standing(0, 1))},
 			want: waits(kept, expiry.Add(-time.Minute), []RequestKey{{2, 0, 1, 1}}),
 		},
 		"a request about other arguments is none": {
@@ -98,12 +106,47 @@ func TestDecideAboutARunThatWaits(t *testing.T) {
 			given: parked([]contract.Ask{ask(0, 1)}, answered(5, 0, 1, 1, v1alpha1.ApprovalApproved)),
 			want:  Decision{Do: []Effect{Finish{End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonIncompatibleSession, Message: "a segment waits for a decision that it had seen", At: noon}}}, Again: true},
 		},
+		"a request that the API server refuses is not tried again at once, and the run says why": {
+			given: parked([]contract.Ask{ask(0, 1)}), blocked: "exceeded quota",
+			want: func() Decision {
+				d := waits(one+", and nobody can be asked: exceeded quota", expiry, []RequestKey{{2, 0, 1, 0}})
+				d.Wake = noon.Add(askEvery)
+				return d
+			}(),
+		},
+		"a run that could ask nobody ends when the time to decide is over": {
+			given: parked([]contract.Ask{ask(0, 1)}), blocked: "exceeded quota", at: expiry,
+			want: Decision{Do: []Effect{Finish{End{
+				Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonApprovalNotAsked, At: expiry,
+				Message: "payments/refund wants a decision of pool finance, and until that was due nobody could be asked: exceeded quota",
+			}}}, Again: true},
+		},
+		"past the expiry the run looks now and then, until somebody says that it expired": {
+			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{standing(0, 1)}, at: expiry.Add(time.Hour),
+			want: func() Decision {
+				d := waits(kept, expiry.Add(-time.Minute), []RequestKey{{2, 0, 1, 0}})
+				d.Wake = expiry.Add(time.Hour + askEvery)
+				return d
+			}(),
+		},
+		"what was asked of two stays so though the policy now wants one": {
+			given: parked([]contract.Ask{ask(0, 1)}, answered(6, 0, 1, 2, v1alpha1.ApprovalApproved)), requests: []Request{withdrawn(standing(0, 2))},
+			want: waits(one, expiry, []RequestKey{{2, 0, 2, 1}}, Raise{Ask: ask(0, 2), Seat: 2, Ordinal: 1}),
+		},
+		"an ordinal is not used again though its request is gone": {
+			given: parked([]contract.Ask{ask(0, 1)}), requests: []Request{withdrawn(again1(standing(0, 1)))},
+			want: waits(one, expiry, []RequestKey{{2, 0, 1, 2}}, Raise{Ask: ask(0, 1), Seat: 1, Ordinal: 2}),
+		},
 		"a wait for nothing goes on": {given: parked(nil), want: next},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Decide(Observed{Now: noon, Held: true, Admission: tc.given, Requests: tc.requests})
+			now := tc.at
+			if now.IsZero() {
+				now = noon
+			}
+			got := Decide(Observed{Now: now, Held: true, Admission: tc.given, Requests: tc.requests, Blocked: tc.blocked})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Decide() (-want +got):\n%s", diff)
 			}

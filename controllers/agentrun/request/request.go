@@ -3,7 +3,11 @@ package request
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -41,7 +45,7 @@ func Build(run *v1alpha1.AgentRun, principal v1alpha1.Principal, r lifecycle.Rai
 		Spec: v1alpha1.ApprovalRequestSpec{
 			Type: v1alpha1.ApprovalCall,
 			Call: v1alpha1.ApprovalRequestCall{
-				Turn: &turn, Index: &index, Tool: r.Ask.Tool, Effect: r.Ask.Effect, Arguments: r.Ask.Arguments, Digest: r.Ask.Digest,
+				Turn: &turn, Index: &index, Tool: r.Ask.Tool, Effect: r.Ask.Effect, Arguments: shown(r.Ask.Arguments), Digest: r.Ask.Digest,
 			},
 			RunRef:    v1alpha1.RunReference{Name: run.Name, UID: run.UID},
 			Requester: principal,
@@ -54,12 +58,59 @@ func Build(run *v1alpha1.AgentRun, principal v1alpha1.Principal, r lifecycle.Rai
 	}
 }
 
+// shown is JSON that reads the same for a parser and for a person: what a screen does not show, or what changes how it shows
+// the rest, is written as an escape. Such characters stand in strings only. kubectl prints no YAML that holds some of them.
+func shown(arguments string) string {
+	if !strings.ContainsFunc(arguments, hidden) {
+		return arguments
+	}
+	var b strings.Builder
+	for _, r := range arguments {
+		switch {
+		case !hidden(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// hidden reports whether a character is no letter, mark, number, sign or plain space: controls of terminals and of direction,
+// joiners and spaces of no or any width, tags, what is private and what is unassigned.
+func hidden(r rune) bool {
+	return !unicode.IsPrint(r) || unicode.Is(unicode.Variation_Selector, r) || blank(r)
+}
+
+// blank reports whether a letter or mark is shown as nothing.
+func blank(r rune) bool {
+	switch r {
+	case '\u034f', '\u115f', '\u1160', '\u17b4', '\u17b5', '\u2800', '\u3164', '\uffa0':
+		return true
+	default:
+		return false
+	}
+}
+
 // Same reports whether what exists is the request for r, whatever became of it: it is the run's own and about the same call
 // with the same arguments. When it was first asked, and of whom, stands.
 func Same(existing *v1alpha1.ApprovalRequest, run *v1alpha1.AgentRun, r lifecycle.Raise) bool {
 	s := existing.Spec
 	return metav1.IsControlledBy(existing, run) && s.RunRef.UID == run.UID && s.Call.Digest == r.Ask.Digest && s.Call.Tool == r.Ask.Tool &&
 		s.Call.Turn != nil && int(*s.Call.Turn) == r.Ask.Turn && s.Call.Index != nil && int(*s.Call.Index) == r.Ask.Index && s.Seat == r.Seat
+}
+
+// ordinal is the one in a name that Name has made.
+func ordinal(name string) int {
+	_, digits, _ := strings.Cut(name[strings.LastIndex(name, "-gate")+1:], "-r")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Read is what an existing request tells; ok is false for one that is not the run's.
@@ -69,7 +120,7 @@ func Read(existing *v1alpha1.ApprovalRequest, run *v1alpha1.AgentRun) (_ lifecyc
 		return lifecycle.Request{}, false
 	}
 	return lifecycle.Request{
-		Turn: int(*s.Call.Turn), Index: int(*s.Call.Index), Digest: s.Call.Digest, Seat: s.Seat,
+		Turn: int(*s.Call.Turn), Index: int(*s.Call.Index), Digest: s.Call.Digest, Seat: s.Seat, Ordinal: ordinal(existing.Name), Pool: s.Pool,
 		Withdrawn: existing.Status.Phase == v1alpha1.ApprovalWithdrawn, Until: s.ExpiresAt.Time,
 	}, true
 }

@@ -10,15 +10,15 @@ import (
 
 // recheck is how often the guard is asked again about a decision that it does not cover. What it depends on is watched only
 // in part: whether the API server heeds the policies shows in nothing but its answers.
-const recheck = 30 * time.Second
+const recheck = 10 * time.Second
 
 // Decide is the state machine of a request: the first case that holds wins, and one always does.
 //
 //	             ┌─ decided in time, guarded, by somebody new ─► Approved, Denied ─► delivered
 //	Pending ─────┼─ expiresAt ─────────────────────────────────► Expired ──────────► delivered
 //	  ▲   │      ├─ run over, call settled ────────────────────► Withdrawn
-//	  └───┘      └─ approved by who has another seat ──────────► Withdrawn; the run asks somebody else
-//	 not guarded
+//	  └───┘      └─ approved by who has another seat, or
+//	 not guarded    decided while it was not guarded ───────────► Withdrawn; the run asks again
 func Decide(o Observed) Decision {
 	switch {
 	case o.recorded() != "":
@@ -29,14 +29,14 @@ func Decide(o Observed) Decision {
 		return o.end(v1alpha1.ApprovalWithdrawn, v1alpha1.ReasonWithdrawn, "withdrawn: "+o.moot())
 	case o.late():
 		return o.expire()
-	case !o.decided():
+	case !o.decided() && !o.older():
 		return o.wait("")
-	case o.forged() != "":
-		return o.wait(o.forged())
 	case o.Guard == Unasked:
 		return Decision{AskGuard: true}
 	case o.Guard != Holds:
 		return o.wait(o.Why)
+	case o.unguarded() != "": // only now, so that what is asked again is asked under the guard
+		return o.askAgain()
 	default:
 		return o.honour()
 	}
@@ -82,9 +82,18 @@ func (o Observed) wait(doubt string) Decision {
 	}
 	d := Decision{Report: Report{Phase: v1alpha1.ApprovalPending, Reason: v1alpha1.ReasonAwaitingDecision, Message: clip(message)}, Wake: s.ExpiresAt.Time}
 	if doubt != "" {
-		d.Report.Guard, d.Report.Why = Broken, clip(doubt)
 		d.Wake = earlier(d.Wake, o.Now.Add(recheck))
 	}
+	if doubt != "" && o.decided() {
+		d.Report.Guard, d.Report.Why = Broken, clip(doubt)
+	}
+	return d
+}
+
+// askAgain ends a request whose decision, given or to come, cannot be told from one that the guard would have refused.
+func (o Observed) askAgain() Decision {
+	d := o.end(v1alpha1.ApprovalWithdrawn, v1alpha1.ReasonNotGuarded, o.unguarded()+": a new request asks again")
+	d.Report.Guard = Holds
 	return d
 }
 

@@ -15,6 +15,8 @@ import (
 var (
 	noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	one  = noon.Add(time.Hour)
+	// made is when requests were.
+	made = noon.Add(-time.Minute)
 )
 
 const digest = "sha256:d"
@@ -22,7 +24,7 @@ const digest = "sha256:d"
 // request is open, asks the pool finance until one o'clock, and is seat 1 of 2.
 func request(change ...func(*v1alpha1.ApprovalRequest)) *v1alpha1.ApprovalRequest {
 	turn, index := int32(3), int32(1)
-	r := &v1alpha1.ApprovalRequest{ObjectMeta: metav1.ObjectMeta{Name: "areq", UID: "request"}, Spec: v1alpha1.ApprovalRequestSpec{
+	r := &v1alpha1.ApprovalRequest{ObjectMeta: metav1.ObjectMeta{Name: "areq", UID: "request", CreationTimestamp: metav1.NewTime(made)}, Spec: v1alpha1.ApprovalRequestSpec{
 		Type:      v1alpha1.ApprovalCall,
 		Call:      v1alpha1.ApprovalRequestCall{Turn: &turn, Index: &index, Tool: "payments/refund", Effect: v1alpha1.EffectSend, Arguments: `{"iban":"secret"}`, Digest: digest},
 		RunRef:    v1alpha1.RunReference{Name: "triage", UID: "run"},
@@ -57,6 +59,14 @@ func observed(r *v1alpha1.ApprovalRequest, change ...func(*Observed)) Observed {
 func guarded(o *Observed) { o.Guard = Holds }
 func late(o *Observed)    { o.Now = one }
 
+// anew is that the policies were made after the request.
+func anew(o *Observed) { o.Since = made.Add(time.Second) }
+
+// doubted is a request whose decision was seen while the guard did not hold.
+func doubted(r *v1alpha1.ApprovalRequest) {
+	r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionApprovalsGuarded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotGuarded}}
+}
+
 func delivered(phase v1alpha1.ApprovalPhase, by, reason string) *contract.Delivery {
 	return &contract.Delivery{Request: "request", Turn: 3, Index: 1, Digest: digest, Seat: 1, Seats: 2, Phase: phase, By: by, Reason: reason}
 }
@@ -67,7 +77,11 @@ func TestDecide(t *testing.T) {
 		approved = v1alpha1.VerdictApproved
 		denied   = v1alpha1.VerdictDenied
 		open     = "pool finance decides on payments/refund by 2026-01-01T13:00:00Z, seat 1 of 2"
+		anybody  = "the admission policies ekiden-approval-decision were not in force, so that anybody could give it: a new request asks again"
 	)
+	void := func(message string) Decision {
+		return Decision{Report: Report{Phase: v1alpha1.ApprovalWithdrawn, Reason: v1alpha1.ReasonNotGuarded, Message: message, Guard: Holds}, Poke: true}
+	}
 	withdrawn := func(message string) Decision {
 		return Decision{Report: Report{Phase: v1alpha1.ApprovalWithdrawn, Reason: v1alpha1.ReasonWithdrawn, Message: message}}
 	}
@@ -111,6 +125,32 @@ func TestDecide(t *testing.T) {
 			Decision{
 				Report: Report{Phase: v1alpha1.ApprovalPending, Reason: v1alpha1.ReasonAwaitingDecision, Message: open, Guard: Broken, Why: "the binding is missing"},
 				Wake:   one,
+			},
+		},
+		"a decision that was seen without the guard is void, though the guard is back: somebody is asked again": {
+			observed(request(decidedBy(approved, "carol"), doubted), guarded), void("the decision of carol on payments/refund is void: " + anybody),
+		},
+		"a denial that was seen without the guard is void as well": {
+			observed(request(decidedBy(denied, "carol"), doubted), guarded), void("the decision of carol on payments/refund is void: " + anybody),
+		},
+		"a decision on a request that is older than the policies may have been given while there were none": {
+			observed(request(decidedBy(approved, "carol")), guarded, anew), void("the decision of carol on payments/refund is void: " + anybody),
+		},
+		"a request that is older than the policies is asked again before anybody decides": {
+			observed(request(), guarded, anew), void("the admission policies ekiden-approval-decision were made anew after payments/refund was asked about: a new request asks again"),
+		},
+		"before a request is asked again the guard is asked": {
+			observed(request(), anew), Decision{AskGuard: true},
+		},
+		"a request that is older than the policies waits until they hold": {
+			observed(request(), anew, func(o *Observed) { o.Guard, o.Why = Broken, "it is not heeded" }),
+			Decision{Report: Report{Phase: v1alpha1.ApprovalPending, Reason: v1alpha1.ReasonAwaitingDecision, Message: open}, Wake: noon.Add(recheck)},
+		},
+		"a request that is as old as the policies is as good as a younger one": {
+			observed(request(decidedBy(approved, "alice")), guarded, func(o *Observed) { o.Since = made }),
+			Decision{
+				Report:  Report{Phase: v1alpha1.ApprovalApproved, Reason: v1alpha1.ReasonApproved, Message: "alice approved payments/refund: known customer", Guard: Holds},
+				Deliver: delivered(v1alpha1.ApprovalApproved, "alice", "known customer"), Poke: true,
 			},
 		},
 		"at the instant of expiry nobody can decide any more": {
@@ -206,13 +246,17 @@ func TestDecide(t *testing.T) {
 func TestADecisionThatNobodyCanHaveGivenUnderTheGuardIsNotHonoured(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ by, want string }{
-		"it does not say by whom":    {"", "the decision does not say who gave it"},
-		"whom the run acts for says": {"dana", "dana, for whom the run acts, gave the decision"},
+		"it does not say by whom":    {"", "the decision on payments/refund does not say who gave it and is void"},
+		"whom the run acts for says": {"dana", "the decision of dana, for whom the run acts, on payments/refund is void"},
 	} {
 		for _, verdict := range []v1alpha1.Verdict{v1alpha1.VerdictApproved, v1alpha1.VerdictDenied} {
 			d := Decide(observed(request(decidedBy(verdict, tc.by)), guarded))
-			if d.Report.Phase != v1alpha1.ApprovalPending || d.Report.Guard != Broken || d.Deliver != nil || !strings.HasPrefix(d.Report.Why, tc.want) {
+			if d.Report.Phase != v1alpha1.ApprovalWithdrawn || d.Report.Reason != v1alpha1.ReasonNotGuarded || d.Deliver != nil || !strings.HasPrefix(d.Report.Message, tc.want) {
 				t.Errorf("%s: got %+v", name, d)
+			}
+			d = Decide(observed(request(decidedBy(verdict, tc.by)), func(o *Observed) { o.Guard, o.Why = Broken, "it is gone" }))
+			if d.Report.Phase != v1alpha1.ApprovalPending || d.Report.Guard != Broken || d.Deliver != nil || d.Report.Why != "it is gone" {
+				t.Errorf("%s, without the guard: got %+v", name, d)
 			}
 		}
 	}

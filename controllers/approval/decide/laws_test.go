@@ -33,6 +33,12 @@ func TestDecideLaws(t *testing.T) {
 		"no decision is honoured for a run that is over or about a call that is settled": func(o Observed, d Decision) bool {
 			return !honours(d) || told(o) || !o.RunGone && o.Known && !o.Over && !o.Settled
 		},
+		"no decision is honoured that was seen without the guard, or on a request that is older than the guard": func(o Observed, d Decision) bool {
+			return !honours(d) || told(o) || len(o.Request.Status.Conditions) == 0 && !o.Request.CreationTimestamp.Time.Before(o.Since)
+		},
+		"nobody is asked again before the guard holds": func(o Observed, d Decision) bool {
+			return d.Report.Reason != v1alpha1.ReasonNotGuarded || o.Guard == Holds
+		},
 		"nobody approves a call twice": func(o Observed, d Decision) bool {
 			return d.Report.Phase != v1alpha1.ApprovalApproved || told(o) || !slices.Contains(o.Approvers, o.Request.Spec.Decision.By)
 		},
@@ -118,8 +124,10 @@ func everyObserved() iter.Seq[Observed] {
 				for _, gone := range []bool{false, true} {
 					for _, guard := range []Guard{Unasked, Holds, Broken} {
 						for _, approvers := range [][]string{nil, {"bob"}, {"bob", "alice"}} {
-							if !yield(Observed{Question: q, Request: r, RunGone: gone, Guard: guard, Why: "it is broken", Approvers: approvers}) {
-								return
+							for _, since := range []time.Time{{}, made, made.Add(time.Hour)} {
+								if !yield(Observed{Question: q, Request: r, RunGone: gone, Guard: guard, Why: "it is broken", Approvers: approvers, Since: since}) {
+									return
+								}
 							}
 						}
 					}
@@ -148,7 +156,7 @@ func everyRequest() iter.Seq[*v1alpha1.ApprovalRequest] {
 	return func(yield func(*v1alpha1.ApprovalRequest) bool) {
 		for _, phase := range phases {
 			for _, decide := range decisions {
-				if !yield(request(at(phase), decide)) {
+				if !yield(request(at(phase), decide)) || !yield(request(at(phase), decide, doubted)) {
 					return
 				}
 			}

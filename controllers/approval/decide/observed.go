@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
@@ -22,6 +24,8 @@ type Observed struct {
 	// Guard is what the guard said, and Why what is wrong if it does not hold.
 	Guard Guard
 	Why   string
+	// Since is when the newest of the policies was made. It is zero while one is missing.
+	Since time.Time
 }
 
 // Question is how the ledger stands to a request.
@@ -83,15 +87,26 @@ func (o Observed) decided() bool { return o.Request.Spec.Decision.Verdict != "" 
 
 func (o Observed) late() bool { return !o.Now.Before(o.Request.Spec.ExpiresAt.Time) }
 
-// forged says why the decision cannot have been given under the guard, or nothing. Such a decision stays what it is: a person
-// has to remove the request.
-func (o Observed) forged() string {
-	const cure = ". Apply config/admission if it is not, and have the request deleted by somebody with the verb manage on approvalrequests: the run asks again"
-	switch d := o.Request.Spec.Decision; d.By {
-	case "":
-		return "the decision does not say who gave it: it was given while MutatingAdmissionPolicy ekiden-approval-decision was not in force" + cure
-	case o.Request.Spec.Requester.User:
-		return d.By + ", for whom the run acts, gave the decision: it was given while ValidatingAdmissionPolicy ekiden-approval-decision was not in force" + cure
+// older reports whether a policy that says who decides was made after the request. In between anybody may have decided, also
+// while no manager looked.
+func (o Observed) older() bool { return o.Request.CreationTimestamp.Time.Before(o.Since) }
+
+// unguarded says why a decision may not have been given under the guard, though the guard holds by now; or nothing. Once a
+// decision was seen without the guard, the guard's return proves nothing about it.
+func (o Observed) unguarded() string {
+	tool, by := o.Request.Spec.Call.Tool, o.Request.Spec.Decision.By
+	doubted := meta.IsStatusConditionFalse(o.Request.Status.Conditions, v1alpha1.ConditionApprovalsGuarded)
+	switch {
+	case !o.decided() && o.older():
+		return "the admission policies ekiden-approval-decision were made anew after " + tool + " was asked about"
+	case !o.decided():
+		return ""
+	case by == "":
+		return "the decision on " + tool + " does not say who gave it and is void: MutatingAdmissionPolicy ekiden-approval-decision was not in force"
+	case by == o.Request.Spec.Requester.User:
+		return "the decision of " + by + ", for whom the run acts, on " + tool + " is void: ValidatingAdmissionPolicy ekiden-approval-decision was not in force"
+	case doubted || o.older():
+		return "the decision of " + by + " on " + tool + " is void: the admission policies ekiden-approval-decision were not in force, so that anybody could give it"
 	default:
 		return ""
 	}

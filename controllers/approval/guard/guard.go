@@ -98,6 +98,25 @@ func (g *Guard) Concerns(o client.Object) bool {
 	return false
 }
 
+// Since is when the newest of the policies and bindings was made, as the cache shows them, or zero while one is missing.
+func (g *Guard) Since(ctx context.Context) (time.Time, error) {
+	var newest time.Time
+	for _, e := range g.expected {
+		found := e.empty()
+		err := g.client.Get(ctx, client.ObjectKey{Name: e.name}, found)
+		if apierrors.IsNotFound(err) {
+			return time.Time{}, nil
+		}
+		if err != nil {
+			return time.Time{}, fmt.Errorf("%s %s: %w", e.kind, e.name, err)
+		}
+		if at := found.GetCreationTimestamp().Time; at.After(newest) {
+			newest = at
+		}
+	}
+	return newest, nil
+}
+
 // Installed says what is wrong with the policies as the cache shows them, and the cure. Empty means nothing.
 func (g *Guard) Installed(ctx context.Context) (why string, err error) {
 	for _, e := range g.expected {

@@ -260,6 +260,27 @@ func TestWhatNobodyKnowsIsAnErrorAndNoReason(t *testing.T) {
 	}
 }
 
+func TestSinceWhenThePoliciesExist(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	want := func(want time.Time) {
+		t.Helper()
+		if got, err := w.Since(t.Context()); err != nil || !got.Equal(want) {
+			t.Errorf("got %s and %v, want %s", got, err, want)
+		}
+	}
+	change(w, &vap{}, func(p *vap) { p.CreationTimestamp = metav1.NewTime(w.at) })
+	change(w, &mapb{}, func(b *mapb) { b.CreationTimestamp = metav1.NewTime(w.at.Add(time.Minute)) })
+	change(w, &vapb{}, func(b *vapb) { b.CreationTimestamp = metav1.NewTime(w.at.Add(time.Second)) })
+	want(w.at.Add(time.Minute))
+	remove(&vapb{})(w)
+	want(time.Time{})
+	w.broken = errors.New("not synced")
+	if _, err := w.Since(t.Context()); !errors.Is(err, w.broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAProofIsKeptForAMinuteAndAFailureIsNot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
