@@ -134,8 +134,8 @@ type Recorder interface {
 	Begin(ctx context.Context) error
 	// Settle writes the result.
 	Settle(ctx context.Context, r CallResult) error
-	// Wanted is nil while the call may still begin, and else ErrCancelled or ErrPolicyChanged. It is asked before a call whose
-	// intent stands, and of which nothing has been sent, is tried again.
+	// Wanted is nil while the call may still be made, and else ErrCancelled or ErrPolicyChanged. It is asked before a call whose
+	// intent stands is tried again.
 	Wanted() error
 	// Resumed says that an earlier process has written an intent already, so that the call may have been sent before.
 	Resumed() bool

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
@@ -64,6 +66,8 @@ func usable(t contract.ToolContract) (contract.ToolContract, string) {
 		return t, fmt.Sprintf("its name is longer than %d bytes", maxName)
 	case contract.Clean(t.Name) != t.Name:
 		return t, "its name is no text"
+	case strings.ContainsFunc(t.Name, func(r rune) bool { return !unicode.IsPrint(r) }): // people decide by it on calls
+		return t, "its name holds what a screen does not show"
 	}
 	schema, err := contract.Canonical(t.Schema)
 	if err != nil {

@@ -113,6 +113,9 @@ func TestToolsThatCannotBeUsedAreLeftOut(t *testing.T) {
 	}{
 		"a name that is too long":       {map[string]any{"name": strings.Repeat("x", 129)}, "its name is longer than 128 bytes"},
 		"no name":                       {map[string]any{"name": ""}, "it has no name"},
+		"a name that turns its end":     {map[string]any{"name": "refund\u202edaer"}, "its name holds what a screen does not show"},
+		"a name with a sequence":        {map[string]any{"name": "get\u001b[2J"}, "its name holds what a screen does not show"},
+		"a name with a hidden joiner":   {map[string]any{"name": "re\u200bfund"}, "its name holds what a screen does not show"},
 		"a schema that is none":         {map[string]any{"name": "a", "inputSchema": []any{}}, "its schema is no object"},
 		"no schema":                     {map[string]any{"name": "a", "inputSchema": nil}, "its schema is no object"},
 		"a schema of no object":         {map[string]any{"name": "a", "inputSchema": map[string]any{"type": "string"}}, "its schema cannot be used"},

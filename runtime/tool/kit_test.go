@@ -93,7 +93,7 @@ func (r *rig) mount(t *testing.T, key string) {
 	}
 }
 
-// reads, keyed and sends are the three ways in which calls differ here.
+// reads, keyed, sends and writes are the ways in which calls differ here.
 func (r *rig) reads() v1alpha1.CompiledTool {
 	return r.tool(toolserver.GetCustomer, v1alpha1.EffectRead, v1alpha1.IdempotencyNone)
 }
@@ -104,6 +104,10 @@ func (r *rig) keyed() v1alpha1.CompiledTool {
 
 func (r *rig) sends() v1alpha1.CompiledTool {
 	return r.tool(toolserver.Refund, v1alpha1.EffectSend, v1alpha1.IdempotencyNone)
+}
+
+func (r *rig) writes() v1alpha1.CompiledTool {
+	return r.tool(toolserver.Refund, v1alpha1.EffectWrite, v1alpha1.IdempotencyNone)
 }
 
 func (r *rig) tool(name string, e v1alpha1.Effect, i v1alpha1.Idempotency) v1alpha1.CompiledTool {
@@ -151,7 +155,10 @@ type recorder struct {
 	// refuse is the error of Begin. onBegin is told of it.
 	refuse  error
 	onBegin func()
-	resumed bool
+	// unwanted is the error of Wanted. onWanted is told of each question.
+	unwanted error
+	onWanted func()
+	resumed  bool
 }
 
 func (j *recorder) Begin(context.Context) error {
@@ -175,6 +182,15 @@ func (j *recorder) Settle(ctx context.Context, r segment.CallResult) error {
 	}
 	j.settled = append(j.settled, r)
 	return nil
+}
+
+func (j *recorder) Wanted() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.onWanted != nil {
+		j.onWanted()
+	}
+	return j.unwanted
 }
 
 func (j *recorder) Resumed() bool { return j.resumed }

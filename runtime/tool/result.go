@@ -50,15 +50,19 @@ func (c *call) fault(err error) *wire.Fault {
 
 // unanswered is the result of a call that the tool did not answer.
 func (c *call) unanswered(f *wire.Fault) segment.CallResult {
+	text := f.Text
+	if c.why != "" {
+		text += ", and it was not tried again because " + c.why
+	}
 	switch {
 	case f.Certainty == wire.NotDone:
-		return c.told(segment.ResultFailed, CodeUnreachable, "The call was not carried out: "+f.Text+".")
+		return c.told(segment.ResultFailed, CodeUnreachable, "The call was not carried out: "+text+".")
 	case f.Certainty == wire.TurnedAway:
-		return c.told(segment.ResultFailed, CodeToolFailed, "The call was refused: "+f.Text+".")
+		return c.told(segment.ResultFailed, CodeToolFailed, "The call was refused: "+text+".")
 	case c.order.tool.Effect == v1alpha1.EffectRead:
-		return c.told(segment.ResultFailed, CodeNoAnswer, "The call has no result: "+f.Text+".")
+		return c.told(segment.ResultFailed, CodeNoAnswer, "The call has no result: "+text+".")
 	default:
-		return c.told(segment.ResultIndeterminate, "", "The call was sent and its outcome is unknown: "+f.Text+
+		return c.told(segment.ResultIndeterminate, "", "The call was sent and its outcome is unknown: "+text+
 			". It may have taken effect or not. Assume neither, and do not repeat it before you have checked what happened.")
 	}
 }

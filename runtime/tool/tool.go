@@ -99,7 +99,7 @@ func (v *Invoker) invoke(ctx context.Context, o order, j segment.Recorder) error
 	if err := j.Begin(ctx); err != nil { // journal
 		return err
 	}
-	answer, err := c.make(ctx) // call
+	answer, err := c.make(ctx, j.Wanted) // call
 	if err != nil && ctx.Err() != nil && o.repeatable() {
 		return context.Cause(ctx) // the next attempt makes it again
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,6 +96,121 @@ func (r *rig) want(t *testing.T, name string, want came, says string) {
 	}
 	if len(counts.Keys) > 1 {
 		t.Errorf("the call went out with several keys: %v", counts.Keys)
+	}
+}
+
+// TestRedirects holds what follows from a redirect, which is not followed: after a POST it often means that the call was
+// carried out and that its result stands elsewhere.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	rows := map[string]struct {
+		given func(*rig) v1alpha1.CompiledTool
+		want  came
+		says  string
+	}{
+		"of a read is an answer":                                     {(*rig).reads, came{segment.ResultFailed, "ToolFailed", 1, 1, 1}, ""},
+		"of a call that writes leaves it open":                       {(*rig).writes, came{segment.ResultIndeterminate, "", 1, 1, 1}, "its outcome is unknown"},
+		"of a call that sends leaves it open":                        {(*rig).sends, came{segment.ResultIndeterminate, "", 1, 1, 1}, "its outcome is unknown"},
+		"of a call with a key leaves it open, and is not made again": {(*rig).keyed, came{segment.ResultIndeterminate, "", 1, 1, 1}, "its outcome is unknown"},
+	}
+	for flavour := range flavours {
+		for name, row := range rows {
+			for _, status := range []int{301, 302, 303, 307, 308} {
+				t.Run(fmt.Sprintf("%s/%d/%s", flavour, status, name), func(t *testing.T) {
+					t.Parallel()
+					r := newRig(t, flavour, nil)
+					given := row.given(r)
+					r.Behave(given.Tool, toolserver.Mood{Act: true, Redirect: "/elsewhere", Status: status})
+					if err := r.make(t.Context(), given); err != nil {
+						t.Fatal(err)
+					}
+					r.want(t, given.Tool, row.want, row.says)
+					if text := r.settled[0].Text; !strings.Contains(text, fmt.Sprintf("a redirect, which is not followed (%d ", status)) || strings.Contains(text, "elsewhere") {
+						t.Errorf("it said %q", text)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestNoLongerWanted holds what becomes of a call whose intent stands when the run is cancelled or the policy changes
+// between two tries.
+func TestNoLongerWanted(t *testing.T) {
+	t.Parallel()
+	const cancelled, changed = "and it was not tried again because the run was cancelled", "and it was not tried again because the policy has changed"
+	lost := toolserver.Mood{Act: true, Drop: "whole"}
+	rows := map[string]struct {
+		given    func(*rig) v1alpha1.CompiledTool
+		mood     toolserver.Mood
+		down     bool // when the intent is written; up again before the next try
+		unwanted error
+		want     came
+		says     string
+	}{
+		"a server that comes up after the cancel was acknowledged gets no request": {
+			(*rig).sends, toolserver.Mood{}, true, segment.ErrCancelled, came{segment.ResultFailed, "Unreachable", 1, 0, 0}, "The call was not carried out: nothing was sent: the server refused the connection, " + cancelled,
+		},
+		"nor does it after the policy has changed": {
+			(*rig).sends, toolserver.Mood{}, true, segment.ErrPolicyChanged, came{segment.ResultFailed, "Unreachable", 1, 0, 0}, changed,
+		},
+		"nor one that honours keys": {
+			(*rig).keyed, toolserver.Mood{}, true, segment.ErrCancelled, came{segment.ResultFailed, "Unreachable", 1, 0, 0}, cancelled,
+		},
+		"nor one that is read": {
+			(*rig).reads, toolserver.Mood{}, true, segment.ErrPolicyChanged, came{segment.ResultFailed, "Unreachable", 1, 0, 0}, changed,
+		},
+		"a server that comes up while the call is wanted gets it": {
+			(*rig).sends, toolserver.Mood{}, true, nil, came{segment.ResultAnswered, "", 1, 1, 1}, "R-1",
+		},
+		"a read that got no answer is not made again": {
+			(*rig).reads, lost, false, segment.ErrCancelled, came{segment.ResultFailed, "NoAnswer", 1, 1, 1}, cancelled,
+		},
+		"a call with a key that got no answer is indeterminate after a cancel": {
+			(*rig).keyed, lost, false, segment.ErrCancelled, came{segment.ResultIndeterminate, "", 1, 1, 1}, cancelled,
+		},
+		"and after a change of the policy": {
+			(*rig).keyed, lost, false, segment.ErrPolicyChanged, came{segment.ResultIndeterminate, "", 1, 1, 1}, changed,
+		},
+		"the first try needs no question: the intent has asked": {
+			(*rig).sends, toolserver.Mood{}, false, segment.ErrCancelled, came{segment.ResultAnswered, "", 1, 1, 1}, "R-1",
+		},
+		"a call that may not be made again says nothing of it": {
+			(*rig).sends, lost, false, segment.ErrCancelled, came{segment.ResultIndeterminate, "", 1, 1, 1}, "before a whole answer had come. It may",
+		},
+	}
+	for flavour := range flavours {
+		for name, row := range rows {
+			t.Run(flavour+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, flavour, nil)
+				given := row.given(r)
+				r.Behave(given.Tool, row.mood)
+				r.unwanted = row.unwanted
+				if row.down {
+					r.onBegin, r.onWanted = r.Quit, sync.OnceFunc(r.Return)
+				}
+				if err := r.make(t.Context(), given); err != nil {
+					t.Fatal(err)
+				}
+				r.want(t, given.Tool, row.want, row.says)
+			})
+		}
+	}
+	for flavour, o := range flavours {
+		if flavour == api || o.Stateless {
+			continue
+		}
+		t.Run(flavour+"/a call that a lost session has turned away is not made again", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, flavour, nil)
+			r.onBegin = func() { r.Forget(toolserver.NotFound) }
+			r.unwanted = segment.ErrCancelled
+			if err := r.make(t.Context(), r.sends()); err != nil {
+				t.Fatal(err)
+			}
+			r.want(t, toolserver.Refund, came{segment.ResultFailed, "Unreachable", 1, 0, 1}, cancelled)
+		})
 	}
 }
 

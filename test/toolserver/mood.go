@@ -1,6 +1,7 @@
 package toolserver
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type Mood struct {
 	// Status is answered, with Body as it is.
 	Status int    `json:"status,omitempty"`
 	Body   string `json:"body,omitempty"`
-	// Redirect is a Location to point to.
+	// Redirect is a Location to point to, with Status if that is set, and else 307.
 	Redirect string `json:"redirect,omitempty"`
 	// Garbage answers something that is no answer.
 	Garbage bool `json:"garbage,omitempty"`
@@ -99,7 +100,7 @@ func (s *Server) spoiled(w http.ResponseWriter, r *http.Request, m Mood, act fun
 		s.drop(w, m.Drop)
 	case m.Redirect != "":
 		w.Header().Set("Location", m.Redirect)
-		w.WriteHeader(http.StatusTemporaryRedirect)
+		w.WriteHeader(cmp.Or(m.Status, http.StatusTemporaryRedirect))
 	case m.Status != 0:
 		w.WriteHeader(m.Status)
 		_, _ = w.Write([]byte(m.Body))

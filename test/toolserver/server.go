@@ -45,7 +45,7 @@ type Server struct {
 	// done is closed when the server stops, so that calls that hang end.
 	done     chan struct{}
 	stopOnce sync.Once
-	quit     func()
+	quit, up func()
 	acted    func(tool string)
 
 	mu        sync.Mutex

@@ -1,8 +1,11 @@
 package toolserver
 
 import (
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // Start starts a server that lives as long as the test.
@@ -12,6 +15,20 @@ func Start(t testing.TB, o Options) *Server {
 	h := httptest.NewServer(srv)
 	srv.URL = h.URL
 	srv.quit = func() { _ = h.Listener.Close(); h.CloseClientConnections() }
+	srv.up = func() {
+		t.Helper()
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", h.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := &httptest.Server{Listener: l, Config: &http.Server{Handler: srv, ReadHeaderTimeout: time.Minute}}
+		again.Start()
+		t.Cleanup(func() {
+			srv.Stop()
+			again.CloseClientConnections()
+			again.Close()
+		})
+	}
 	t.Cleanup(func() {
 		srv.Stop()
 		h.CloseClientConnections()
@@ -20,5 +37,8 @@ func Start(t testing.TB, o Options) *Server {
 	return srv
 }
 
-// Quit stops a server that Start started from taking connections, as one that goes down. It does not come back.
+// Quit stops a server that Start started from taking connections, as one that goes down.
 func (s *Server) Quit() { s.quit() }
+
+// Return has a server that has quit take connections again, at its old address.
+func (s *Server) Return() { s.up() }

@@ -62,8 +62,8 @@ func (s *Server) Call(ctx context.Context, r wire.Request) (wire.Answer, error) 
 		return wire.Answer{}, wire.Interpret(err, trace.Sent())
 	}
 	defer res.Body.Close()
-	if wire.Indecisive(res.StatusCode) {
-		return wire.Answer{}, &wire.Fault{Certainty: wire.Unknown, Text: wire.Refusal(res.StatusCode)}
+	if fault := wire.Indecisive(res.StatusCode, r.Tool.Effect); fault != nil {
+		return wire.Answer{}, fault
 	}
 	return answer(res)
 }

@@ -8,19 +8,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/tool/wire"
 )
 
-// interpret is what came of a call for which the client has only an error, and whether its session is still sound.
-func interpret(s sight, err error) (a wire.Answer, fault error, sound bool) {
+// interpret is what came of a call with the effect for which the client has only an error, and whether its session is
+// still sound.
+func interpret(s sight, e v1alpha1.Effect, err error) (a wire.Answer, fault error, sound bool) {
 	unknown := func(text string) error { return &wire.Fault{Certainty: wire.Unknown, Text: text} }
+	indecisive := wire.Indecisive(s.status, e)
 	switch {
 	case !s.tried:
 		return a, &wire.Fault{Certainty: wire.NotDone, Text: "nothing was sent: " + unsent(err)}, false
 	case s.status == 0:
 		return a, wire.Interpret(cause(s, err), s.sent), false
-	case wire.Indecisive(s.status):
-		return a, unknown(wire.Refusal(s.status)), false
+	case indecisive != nil:
+		return a, indecisive, false
 	case s.status == http.StatusNotFound && s.session && !s.named:
 		// The protocol gives this response one meaning: there is no such session. Nothing gets past that door.
 		return a, &wire.Fault{Certainty: wire.NotDone, Text: "the server turned the call away: it no longer knew the session (404)"}, false

@@ -181,24 +181,31 @@ func TestInterpret(t *testing.T) {
 		err   error
 		want  wire.Certainty
 		sound bool
+		reads bool
 	}{
-		"a request that was never made":                    {sight{}, sdk.ErrConnectionClosed, wire.NotDone, false},
-		"one that found no connection":                     {sight{tried: true, failure: foreign}, foreign, wire.NotDone, false},
-		"one that broke on its connection":                 {sight{tried: true, sent: true, failure: foreign}, foreign, wire.Unknown, false},
-		"a session that is lost":                           {sight{tried: true, sent: true, status: 404, session: true}, foreign, wire.NotDone, false},
-		"404 without a session is an answer":               {sight{tried: true, sent: true, status: 404}, foreign, "", false},
-		"404 that names its request is an answer":          {sight{tried: true, sent: true, status: 404, session: true, named: true}, foreign, "", true},
-		"400 with a session may be a lost one":             {sight{tried: true, sent: true, status: 400, session: true}, foreign, wire.TurnedAway, false},
-		"400 without one is an answer":                     {sight{tried: true, sent: true, status: 400}, foreign, "", false},
-		"a whole response that the client cannot read":     {sight{tried: true, sent: true, status: 200}, foreign, wire.Unknown, false},
-		"a response whose rest did not come in time":       {sight{tried: true, sent: true, status: 200}, context.DeadlineExceeded, wire.Unknown, false},
-		"a client that gives up although a response began": {sight{tried: true, sent: true, status: 200}, sdk.ErrConnectionClosed, wire.Unknown, false},
-		"accepted is no answer":                            {sight{tried: true, sent: true, status: 202}, foreign, wire.Unknown, false},
+		"a request that was never made":                    {sight{}, sdk.ErrConnectionClosed, wire.NotDone, false, false},
+		"one that found no connection":                     {sight{tried: true, failure: foreign}, foreign, wire.NotDone, false, false},
+		"one that broke on its connection":                 {sight{tried: true, sent: true, failure: foreign}, foreign, wire.Unknown, false, false},
+		"a session that is lost":                           {sight{tried: true, sent: true, status: 404, session: true}, foreign, wire.NotDone, false, false},
+		"404 without a session is an answer":               {sight{tried: true, sent: true, status: 404}, foreign, "", false, false},
+		"404 that names its request is an answer":          {sight{tried: true, sent: true, status: 404, session: true, named: true}, foreign, "", true, false},
+		"400 with a session may be a lost one":             {sight{tried: true, sent: true, status: 400, session: true}, foreign, wire.TurnedAway, false, false},
+		"400 without one is an answer":                     {sight{tried: true, sent: true, status: 400}, foreign, "", false, false},
+		"a whole response that the client cannot read":     {sight{tried: true, sent: true, status: 200}, foreign, wire.Unknown, false, false},
+		"a response whose rest did not come in time":       {sight{tried: true, sent: true, status: 200}, context.DeadlineExceeded, wire.Unknown, false, false},
+		"a client that gives up although a response began": {sight{tried: true, sent: true, status: 200}, sdk.ErrConnectionClosed, wire.Unknown, false, false},
+		"a redirect leaves open what came of a call":       {sight{tried: true, sent: true, status: 303}, foreign, wire.Unknown, false, false},
+		"a redirect of a read is an answer":                {sight{tried: true, sent: true, status: 303}, foreign, "", false, true},
+		"accepted is no answer":                            {sight{tried: true, sent: true, status: 202}, foreign, wire.Unknown, false, false},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, err, sound := interpret(row.given, row.err)
+			effect := v1alpha1.EffectSend
+			if row.reads {
+				effect = v1alpha1.EffectRead
+			}
+			a, err, sound := interpret(row.given, effect, row.err)
 			var fault *wire.Fault
 			got := wire.Certainty("")
 			if errors.As(err, &fault) {

@@ -74,7 +74,7 @@ func (s *Server) Call(ctx context.Context, r wire.Request) (wire.Answer, error) 
 	if err == nil {
 		return answer(res), nil
 	}
-	a, err, sound := interpret(x.seen(), err)
+	a, err, sound := interpret(x.seen(), r.Tool.Effect, err)
 	if !sound {
 		s.lose(in)
 	}

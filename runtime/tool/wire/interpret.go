@@ -10,6 +10,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/egress"
 )
 
@@ -64,8 +65,16 @@ func timeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// Indecisive reports whether a response with the status leaves open what came of the request.
-func Indecisive(status int) bool { return status == http.StatusRequestTimeout || status >= 500 }
+// Indecisive is the fault of a response whose status leaves open what came of a request that does something, or nil. A
+// redirect leaves it open unless the request only reads: servers also point so to the result of what they have carried out.
+// It would come again.
+func Indecisive(status int, e v1alpha1.Effect) *Fault {
+	redirect := status >= 300 && status < 400 && e != v1alpha1.EffectRead
+	if redirect || status == http.StatusRequestTimeout || status >= 500 {
+		return &Fault{Certainty: Unknown, Final: redirect, Text: Refusal(status)}
+	}
+	return nil
+}
 
 // Status puts a status into words.
 func Status(status int) string {
