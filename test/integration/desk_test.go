@@ -2,12 +2,15 @@ package integration
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	batchv1 "k8s.io/api/batch/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,7 +51,52 @@ func openWith(t *testing.T, o toolserver.Options, change func(*v1alpha1.ToolServ
 	key.StringData["toolKey"] = toolCanary
 	d.create(key, given.Endpoint(d.namespace, d.model.URL), server, d.policy(finance),
 		given.Definition(d.namespace, given.Uses(given.Tools, toolserver.GetCustomer, toolserver.Refund)))
+	t.Cleanup(d.lawful)
 	return d
+}
+
+// lawful checks the law of the journal over all runs of a story, however they stand: a refund is carried out at most once for
+// each intent, and each that was answered was carried out; what has a result was begun, and of a run that succeeded no call is
+// open.
+func (d *desk) lawful() {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.Context()), time.Minute) // the story is over, and so is its context
+	defer cancel()
+	description, err := shared.Describe()
+	if err != nil {
+		d.Fatal(err)
+	}
+	config, err := pgx.ParseConfig(description.Postgres.SuperuserDSN)
+	if err != nil {
+		d.Fatal(err)
+	}
+	config.Database = "ekiden"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer conn.Close(ctx) //nolint:errcheck // nothing is left to lose
+	count := func(which string) (n int) {
+		d.Helper()
+		if err := conn.QueryRow(ctx, `SELECT count(*) FROM ekiden.calls c JOIN ekiden.runs r USING (run_uid) WHERE r.namespace = $1 AND `+which, d.namespace).Scan(&n); err != nil {
+			d.Fatal(err)
+		}
+		return n
+	}
+	const refund = `c.tool LIKE '%/refund' AND `
+	answered := count(refund + `c.kind = 'answered'`)
+	c := d.tools.Counts() // between the two, for a segment may still be at work
+	begun := count(refund + `c.begun_at IS NOT NULL`)
+	if paid := c.Calls[toolserver.Refund]; paid > begun || paid < answered {
+		d.Errorf("broken law: %d refunds were carried out for %d intents, of which %d are answered", paid, begun, answered)
+	}
+	if n := count(`c.kind IS NULL AND r.end_phase = 'Succeeded'`); n != 0 {
+		d.Errorf("broken law: %d calls are open of runs that succeeded", n)
+	}
+	if n := count(`c.kind IN ('answered', 'failed', 'indeterminate') AND c.begun_at IS NULL`); n != 0 {
+		d.Errorf("broken law: %d calls have a result and no intent", n)
+	}
+	d.Logf("law of the journal: %d intents, %d refunds carried out, %d answered", begun, c.Calls[toolserver.Refund], answered)
 }
 
 func declared(s *v1alpha1.ToolServer) {
@@ -194,8 +242,10 @@ type journalRow struct {
 
 func (s *story) journal(run *v1alpha1.AgentRun) []journalRow {
 	s.Helper()
+	conn := superuser(s.T)
+	defer conn.Close(s.Context()) //nolint:errcheck // it is closed again at the end of the story; stories look often
 	var out string
-	if err := superuser(s.T).QueryRow(s.Context(), `SELECT coalesce(jsonb_agg(jsonb_build_object('Tool', tool, 'Kind', coalesce(kind, ''), 'Code', coalesce(code, ''), 'Text', coalesce(text, ''),
+	if err := conn.QueryRow(s.Context(), `SELECT coalesce(jsonb_agg(jsonb_build_object('Tool', tool, 'Kind', coalesce(kind, ''), 'Code', coalesce(code, ''), 'Text', coalesce(text, ''),
   'Begun', begun_at IS NOT NULL, 'By', approved_by) ORDER BY turn, idx), '[]')::text FROM ekiden.calls WHERE run_uid = $1`, string(run.UID)).Scan(&out); err != nil {
 		s.Fatal(err)
 	}
