@@ -4,6 +4,7 @@ package approval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/approval/decide"
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -97,7 +99,11 @@ func (r *Reconciler) reconcile(ctx context.Context, request *v1alpha1.ApprovalRe
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("recording: %w", err)
 	}
-	if err := r.act(ctx, request, d); err != nil {
+	err = r.act(ctx, request, d)
+	if errors.Is(err, ledger.ErrSamePerson) { // the other seat's request is gone, and only the ledger remembers who decided on it
+		err = r.record(ctx, seen, seen.SamePerson())
+	}
+	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("acting: %w", err)
 	}
 	return wake(seen.Now, d.Wake), nil

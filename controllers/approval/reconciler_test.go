@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/controllers/metrics"
 	"github.com/ekiden-dev/ekiden/test/given"
 )
@@ -24,6 +25,22 @@ const (
 )
 
 const opened = "a: Normal AwaitingDecision pool finance decides on payments/refund by 2026-01-01T13:00:00Z"
+
+// TestOnlyTheLedgerKnowsThatItIsTheSamePerson: the request for the other seat was removed after it was decided.
+func TestOnlyTheLedgerKnowsThatItIsTheSamePerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, theRun(), asks("a"))
+	w.look("a")
+	w.decide("a", approved, "alice", "known")
+	w.refuses = ledger.ErrSamePerson
+	w.look("a")
+	w.want("a", v1alpha1.ApprovalWithdrawn, metav1.ConditionFalse, v1alpha1.ReasonSamePerson)
+	writes := w.writes
+	if w.look("a"); w.writes != writes {
+		t.Errorf("%d writes after the end", w.writes-writes)
+	}
+	w.wantDelivered()
+}
 
 func TestADecisionIsTakenUpOnceAndToldToTheRun(t *testing.T) {
 	t.Parallel()

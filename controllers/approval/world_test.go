@@ -47,6 +47,8 @@ type world struct {
 	// question is how the ledger stands, but for what was delivered.
 	question  decide.Question
 	delivered []contract.Delivery
+	// refuses is the ledger's answer to a delivery, if it takes none.
+	refuses error
 	// guarded, why and unknown are the guard's answer, asked how often it was.
 	guarded bool
 	why     string
@@ -151,6 +153,9 @@ func (w *world) Deliver(_ context.Context, run types.UID, d contract.Delivery) e
 			if earlier.Request == d.Request {
 				w.Errorf("delivered again: %+v", d)
 			}
+		}
+		if w.refuses != nil {
+			return w.refuses
 		}
 		w.delivered = append(w.delivered, d)
 		return nil

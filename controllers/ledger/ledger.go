@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -30,6 +31,12 @@ var ErrPassword = errors.New("the password must be of printable ASCII, without s
 // ErrOwns is returned for a login that owns something outside the ledger's database: it can no longer be used, and stays
 // until that is dropped.
 var ErrOwns = errors.New("the login owns objects elsewhere")
+
+// ErrStale is returned for policies of which the newest version holds a later state. Who gathers them anew gathers newer ones.
+var ErrStale = errors.New("a later generation of the policy is in force already (if the API server was restored from a backup, delete the policy and apply it again)")
+
+// ErrSamePerson is returned for an approval of somebody who has approved another seat of the same call.
+var ErrSamePerson = errors.New("the same person has approved another seat of the call")
 
 // DuplicateError is returned for a run whose idempotency key another run of the namespace holds.
 type DuplicateError struct{ Of v1alpha1.RunReference }
@@ -70,23 +77,25 @@ type Ledger interface {
 	Unprovision(ctx context.Context, namespaceUID types.UID) error
 
 	// Project writes what is in force in a namespace as its newest version, unless the newest says the same, and returns once no
-	// call can begin under an older version. Errors: ErrUnavailable.
+	// call can begin under an older version. A tenant delays that for at most two seconds. Errors: ErrStale, ErrUnavailable.
 	Project(ctx context.Context, namespaceUID types.UID, set contract.PolicySet) error
 
 	// Question tells how the ledger stands to a request about a call. Of a run that was never admitted it tells the time.
 	// Errors: ErrUnavailable.
 	Question(ctx context.Context, run types.UID, turn, index int, request types.UID) (decide.Question, error)
-	// Deliver puts what was decided into the run's inbox, once for each request; Seq is not read. Errors: ErrUnknown, ErrUnavailable.
+	// Deliver puts what was decided into the run's inbox, once for each request; Seq is not read. Of two seats of a call no person
+	// approves both. Errors: ErrUnknown, ErrSamePerson, ErrUnavailable.
 	Deliver(ctx context.Context, run types.UID, d contract.Delivery) error
 
 	// KeepContracts keeps what the tools of a server are told to be by one generation of its spec: these, and no others that
 	// somebody may have put there.
 	// Errors: ErrUnavailable.
 	KeepContracts(ctx context.Context, namespaceUID, serverUID types.UID, generation int64, tools []contract.ToolContract) error
-	// Contracts are those of one generation, by name, or none if none were kept. Errors: ErrUnavailable, contract.ErrSchema.
+	// Contracts are those of one generation, by name, or none if none were kept. Of more than contract.MaxTools, which is more than
+	// can be used, it gives one more. Errors: ErrUnavailable, contract.ErrSchema.
 	Contracts(ctx context.Context, namespaceUID, serverUID types.UID, generation int64) ([]contract.ToolContract, error)
-	// Pinned are the contracts of the given digests, of whatever generation. Those that are not there are left out.
-	// Errors: ErrUnavailable, contract.ErrSchema.
+	// Pinned are the contracts of the given digests, of whatever generation. Those that are not there, or are no contracts, are left
+	// out. Errors: ErrUnavailable.
 	Pinned(ctx context.Context, namespaceUID types.UID, pins []Pin) (map[Pin]contract.ToolContract, error)
 
 	// Unfinished lists runs that were admitted before the instant and have not ended, oldest first, at most limit.
@@ -116,7 +125,7 @@ type Record struct {
 
 	// Attempts are all attempts at the newest segment, oldest first.
 	Attempts []Attempt
-	// Outcome is that of the newest segment, or nil. OutcomeAt is when it was left.
+	// Outcome is that of the newest segment, as Believed has it, or nil. OutcomeAt is when it was left.
 	Outcome   *contract.Outcome
 	OutcomeAt time.Time
 	// Inbox is what was decided about the calls of the newest turn that was asked about, oldest first. Of a run that does not
@@ -135,6 +144,25 @@ type Record struct {
 
 	Usage  Usage
 	Active time.Duration
+}
+
+// Believed is the outcome, or one that ends the run if no segment of this version leaves such a one. The logins of namespaces may
+// write outcomes, and what is made of a wait is as much as it says.
+func Believed(o contract.Outcome) contract.Outcome {
+	if o.Yield != contract.YieldWaiting {
+		return o
+	}
+	err := errors.New("it does not say for what")
+	if o.Wait != nil {
+		err = o.Wait.Check()
+	}
+	if err == nil {
+		return o
+	}
+	return contract.Outcome{
+		Yield: contract.YieldFailed, Code: v1alpha1.ReasonIncompatibleSession,
+		Message: contract.Clip(fmt.Sprintf("a segment waits for what this version cannot ask: %v", err), contract.MaxMessage),
+	}
 }
 
 // Usage sums up what a run has used.

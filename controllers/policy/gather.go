@@ -24,7 +24,9 @@ func Gather(ctx context.Context, reader client.Reader, namespace, managerNamespa
 			return set, fmt.Errorf("policy of namespace %s: %w", ns, err)
 		}
 		if err == nil {
-			set.Sources = append(set.Sources, contract.PolicySource{Namespace: ns, Name: p.Name, Floor: i == 0, Rules: p.Spec.Rules})
+			set.Sources = append(set.Sources, contract.PolicySource{
+				Namespace: ns, Name: p.Name, UID: p.UID, Generation: p.Generation, Floor: i == 0, Rules: p.Spec.Rules,
+			})
 		}
 	}
 	return set, nil

@@ -34,11 +34,22 @@ import (
 // Ledger is what policies need of the record of execution.
 type Ledger interface {
 	// Project makes the set the one in force in a namespace. It returns once no call can begin under an older version; a set
-	// that is in force already costs a look.
+	// that is in force already costs a look. The error is ledger.ErrStale for one that is older than that.
 	Project(ctx context.Context, namespaceUID types.UID, set contract.PolicySet) error
 	// Tenants lists the namespaces that have a login: no run was admitted in any other.
 	Tenants(ctx context.Context) ([]ledger.Tenant, error)
 }
+
+// ErrBusy is returned while the policies of the namespace are projected by somebody else, who a tenant perhaps keeps waiting.
+var ErrBusy = errors.New("the policies of the namespace are being projected")
+
+const (
+	// patience is how long to wait for another projection into the namespace: longer than one takes that nobody keeps waiting, and
+	// so short that workers whose runs are of other namespaces lose nothing.
+	patience = 100 * time.Millisecond
+	// soon is when to look again after something that passes by itself.
+	soon = 100 * time.Millisecond
+)
 
 // Reconciler projects policies.
 type Reconciler struct {
@@ -49,7 +60,7 @@ type Reconciler struct {
 	// Namespace is the manager's own: its policy is the floor under every other.
 	Namespace string
 
-	// turns holds a *sync.Mutex for each namespace.
+	// turns holds for each namespace a channel with room for the one whose turn it is.
 	turns sync.Map
 }
 
@@ -57,8 +68,9 @@ type Reconciler struct {
 // was deleted is projected too: as none.
 func (r *Reconciler) Reconcile(ctx context.Context, name types.NamespacedName) (ctrl.Result, error) {
 	err := r.reconcile(ctx, name)
-	if apierrors.IsConflict(err) { // it was changed meanwhile, and what was projected is perhaps no longer the newest
-		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	// It was changed meanwhile, and what was projected is perhaps no longer the newest; or it could not be projected yet.
+	if apierrors.IsConflict(err) || err == ErrBusy { //nolint:errorlint // it alone: beside another error it is one
+		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	return ctrl.Result{}, err
 }
@@ -73,54 +85,71 @@ func (r *Reconciler) reconcile(ctx context.Context, name types.NamespacedName) e
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the policy: %w", err)
 	}
-	n, err := r.everywhere(ctx, name.Namespace)
-	if err != nil {
-		return fmt.Errorf("projecting: %w", err)
+	if err := r.everywhere(ctx, name.Namespace); err != nil {
+		return err
 	}
 	if p.UID == "" { // it was deleted: nothing is left to say so
 		return nil
 	}
-	if err := r.record(ctx, &p, n); err != nil {
+	if err := r.record(ctx, &p); err != nil {
 		return fmt.Errorf("recording: %w", err)
 	}
 	return nil
 }
 
-// everywhere projects into every namespace that a policy of the given one reaches, and counts them. One that fails does not
-// keep the others from it.
-func (r *Reconciler) everywhere(ctx context.Context, namespace string) (n int, err error) {
+// everywhere projects into every namespace that a policy of the given one reaches. One that fails does not keep the others from it.
+// The error is ErrBusy itself if there is nothing worse.
+func (r *Reconciler) everywhere(ctx context.Context, namespace string) error {
 	tenants, err := r.Ledger.Tenants(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("listing namespaces: %w", err)
+		return fmt.Errorf("listing namespaces: %w", err)
 	}
 	var faults []error
+	busy := false
 	for _, t := range tenants {
 		if ctx.Err() != nil {
-			return n, errors.Join(append(faults, ctx.Err())...)
+			faults = append(faults, ctx.Err())
+			break
 		}
 		if namespace != r.Namespace && namespace != t.Namespace {
 			continue
 		}
-		if err := r.project(ctx, t.Namespace, t.NamespaceUID); err != nil {
+		switch err := r.project(ctx, t.Namespace, t.NamespaceUID); {
+		case errors.Is(err, ErrBusy):
+			busy = true
+		case err != nil:
 			faults = append(faults, err)
-			continue
 		}
-		n++
 	}
-	return n, errors.Join(faults...)
+	switch {
+	case len(faults) > 0:
+		return fmt.Errorf("projecting: %w", errors.Join(faults...))
+	case busy:
+		return ErrBusy
+	default:
+		return nil
+	}
 }
 
 // Project puts in force in a namespace what its policies say. It belongs between the provisioning of the namespace and the
-// admission of a run: whichever of this and a change of a policy comes second then sees the other.
+// admission of a run: whichever of this and a change of a policy comes second then sees the other. What it fails with passes:
+// ErrBusy, and the errors of the ledger.
 func (r *Reconciler) Project(ctx context.Context, ns *corev1.Namespace) error {
 	return r.project(ctx, ns.Name, ns.UID)
 }
 
 func (r *Reconciler) project(ctx context.Context, namespace string, uid types.UID) error {
 	// Gathering and projecting are one step: a set that was gathered earlier must not be projected later.
-	turn, _ := r.turns.LoadOrStore(uid, &sync.Mutex{})
-	turn.(*sync.Mutex).Lock()
-	defer turn.(*sync.Mutex).Unlock()
+	kept, _ := r.turns.LoadOrStore(uid, make(chan struct{}, 1))
+	turn := kept.(chan struct{})
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("policies of namespace %s: %w", namespace, ctx.Err())
+	case <-time.After(patience):
+		return fmt.Errorf("policies of namespace %s: %w", namespace, ErrBusy)
+	}
 	set, err := Gather(ctx, r.Client, namespace, r.Namespace)
 	if err != nil {
 		return err
@@ -132,9 +161,9 @@ func (r *Reconciler) project(ctx context.Context, namespace string, uid types.UI
 }
 
 // record writes the status, once, and then tells people.
-func (r *Reconciler) record(ctx context.Context, p *v1alpha1.AgentPolicy, n int) error {
+func (r *Reconciler) record(ctx context.Context, p *v1alpha1.AgentPolicy) error {
 	before := p.DeepCopy()
-	message, kind := reach(n), corev1.EventTypeNormal
+	message, kind := inForce, corev1.EventTypeNormal
 	if all := problems(p); len(all) > 0 {
 		message, kind = message+". "+strings.Join(all, " "), corev1.EventTypeWarning
 	}
@@ -154,16 +183,8 @@ func (r *Reconciler) record(ctx context.Context, p *v1alpha1.AgentPolicy, n int)
 	return nil
 }
 
-func reach(n int) string {
-	switch n {
-	case 0:
-		return "in force from the first run on: none was admitted yet"
-	case 1:
-		return "in force in 1 namespace"
-	default:
-		return fmt.Sprintf("in force in %d namespaces", n)
-	}
-}
+// inForce stays true whatever namespaces come: where no run was admitted yet, none is before the policy is projected there.
+const inForce = "in force: every call that begins from now on is judged by it"
 
 // problems tells of rules that cannot be evaluated as they are written. They are in force all the same, on the safe side: calls
 // that one may be about need approval.

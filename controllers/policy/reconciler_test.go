@@ -23,6 +23,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/ledger/ledgertest"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/given"
 )
@@ -153,10 +154,10 @@ func (w *world) look(namespace string) {
 	w.ok(err)
 }
 
-// edit gives a policy one rule and no other.
-func (w *world) edit(namespace string, rule func(*v1alpha1.AgentPolicy)) {
+// edit gives the policy of the namespace team one rule and no other.
+func (w *world) edit(rule func(*v1alpha1.AgentPolicy)) {
 	w.Helper()
-	p := w.policy(namespace)
+	p := w.policy("team")
 	p.Spec.Rules = nil
 	rule(p)
 	p.Generation++
@@ -170,10 +171,10 @@ func (w *world) wantInForce(team, other string) {
 	}
 }
 
-func (w *world) want(namespace string, generation int64, message string) {
+func (w *world) want(namespace string, generation int64) {
 	w.Helper()
 	want := v1alpha1.AgentPolicyStatus{ObservedGeneration: generation, Conditions: []metav1.Condition{{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonInForce, Message: message, ObservedGeneration: generation,
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonInForce, Message: inForce, ObservedGeneration: generation,
 	}}}
 	if diff := cmp.Diff(want, w.policy(namespace).Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 		w.Errorf("status (-want +got):\n%s", diff)
@@ -209,6 +210,11 @@ func TestGather(t *testing.T) {
 		if err != nil || rules(got) != tc.want || got.Schema != contract.PolicySchema {
 			t.Errorf("%s: got %q %v, want %q", name, rules(got), err, tc.want)
 		}
+		for _, s := range got.Sources {
+			if s.UID != types.UID("policy-of-"+s.Namespace) || s.Generation != 1 {
+				t.Errorf("%s: source %s is of generation %d of %q", name, s.Namespace, s.Generation, s.UID)
+			}
+		}
 	}
 }
 
@@ -217,17 +223,17 @@ func TestAPolicyIsInForceBeforeItSaysSo(t *testing.T) {
 	w := newWorld(t, policyIn("team", given.Allows("crm", "crm/*")))
 	w.beforePatch = func() { w.wantInForce("team/default/crm", "") }
 	w.look("team")
-	w.want("team", 1, "in force in 1 namespace")
+	w.want("team", 1)
 	w.beforePatch = func() { w.wantInForce("team/default/no-crm", "") }
-	w.edit("team", given.Denies("no-crm", "crm/*"))
+	w.edit(given.Denies("no-crm", "crm/*"))
 	w.look("team")
-	w.want("team", 2, "in force in 1 namespace")
+	w.want("team", 2)
 	writes := w.writes
 	w.look("team")
 	if w.writes != writes+1 { // the projection, which costs the ledger a look
 		t.Errorf("%d writes at another look", w.writes-writes)
 	}
-	if diff := cmp.Diff([]string{"Normal InForce in force in 1 namespace", "Normal InForce in force in 1 namespace"}, w.said); diff != "" {
+	if diff := cmp.Diff([]string{"Normal InForce " + inForce, "Normal InForce " + inForce}, w.said); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -237,13 +243,13 @@ func TestTheFloorReachesEveryNamespace(t *testing.T) {
 	w := newWorld(t, policyIn(system, given.Denies("no-mail", "mail/*")), policyIn("team", given.Allows("crm", "crm/*")))
 	w.look(system)
 	w.wantInForce("floor ekiden-system/default/no-mail, team/default/crm", "floor ekiden-system/default/no-mail")
-	w.want(system, 1, "in force in 2 namespaces")
+	w.want(system, 1)
 	w.tenants = append(w.tenants, ledger.Tenant{Namespace: system, NamespaceUID: "system-uid"})
 	w.look(system)
 	if got := w.inForce["system-uid"]; got != "floor ekiden-system/default/no-mail" {
 		t.Errorf("in its own namespace is in force %q", got)
 	}
-	w.want(system, 1, "in force in 3 namespaces")
+	w.want(system, 1)
 }
 
 func TestAPolicyThatIsDeletedIsInForceNoMore(t *testing.T) {
@@ -262,7 +268,7 @@ func TestWhereNoRunWasAdmittedThereIsNothingToProject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, policyIn("new", given.Allows("crm", "crm/*")))
 	w.look("new")
-	w.want("new", 1, "in force from the first run on: none was admitted yet")
+	w.want("new", 1)
 	w.ok(w.Reconciler.Project(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new", UID: "new-uid"}}))
 	if got := w.inForce["new-uid"]; got != "new/default/crm" {
 		t.Errorf("at the first admission comes into force %q", got)
@@ -282,7 +288,7 @@ func TestOneNamespaceThatFailsKeepsNoOther(t *testing.T) {
 	}
 	w.refused = ""
 	w.look(system)
-	w.want(system, 1, "in force in 2 namespaces")
+	w.want(system, 1)
 }
 
 func TestAnyWriteMayFailOrLoseItsAnswer(t *testing.T) {
@@ -300,7 +306,7 @@ func TestAnyWriteMayFailOrLoseItsAnswer(t *testing.T) {
 			}
 			w.look(system)
 			w.wantInForce("floor ekiden-system/default/no-mail", "floor ekiden-system/default/no-mail")
-			w.want(system, 1, "in force in 2 namespaces")
+			w.want(system, 1)
 		}
 	}
 }
@@ -310,7 +316,7 @@ func TestAnEditDuringTheProjectionIsNotClaimed(t *testing.T) {
 	w := newWorld(t, policyIn("team", given.Allows("crm", "crm/*")))
 	w.beforePatch = func() {
 		w.beforePatch = nil
-		w.edit("team", given.Denies("no-crm", "crm/*"))
+		w.edit(given.Denies("no-crm", "crm/*"))
 	}
 	got, err := w.Reconcile(t.Context(), nameIn("team"))
 	if err != nil || got.RequeueAfter == 0 {
@@ -320,11 +326,12 @@ func TestAnEditDuringTheProjectionIsNotClaimed(t *testing.T) {
 		t.Errorf("claims generation %d", s.ObservedGeneration)
 	}
 	w.look("team")
-	w.want("team", 2, "in force in 1 namespace")
+	w.want("team", 2)
 	w.wantInForce("team/default/no-crm", "")
 }
 
-// TestAnOldSetIsNotProjectedOverANewOne: an admission gathers and pauses, and meanwhile the policy changes.
+// TestAnOldSetIsNotProjectedOverANewOne: an admission gathers and is kept waiting by its tenant, and meanwhile the policy changes.
+// Nobody else is kept waiting with it.
 func TestAnOldSetIsNotProjectedOverANewOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, policyIn("team", given.Allows("crm", "crm/*")))
@@ -338,26 +345,82 @@ func TestAnOldSetIsNotProjectedOverANewOne(t *testing.T) {
 			<-resume
 		}
 	}
-	admitted, changed := make(chan error), make(chan error)
-	go func() {
-		admitted <- w.Reconciler.Project(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "team-uid"}})
-	}()
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "team-uid"}}
+	admitted := make(chan error)
+	go func() { admitted <- w.Reconciler.Project(t.Context(), team) }()
 	<-paused
-	w.edit("team", given.Denies("no-crm", "crm/*"))
-	go func() {
-		_, err := w.Reconcile(t.Context(), nameIn("team"))
-		changed <- err
-	}()
-	select {
-	case err := <-changed:
-		close(resume)
-		t.Fatal(err, "the change is in force while an older set may still be projected over it")
-	case <-time.After(50 * time.Millisecond):
+	w.edit(given.Denies("no-crm", "crm/*"))
+	got, err := w.Reconcile(t.Context(), nameIn("team"))
+	if err != nil || got.RequeueAfter != soon {
+		t.Errorf("the change is in force while an older set may still be projected over it: %+v, %v", got, err)
 	}
+	if s := w.policy("team").Status; s.ObservedGeneration != 0 || len(w.inForce) != 0 {
+		t.Errorf("claims generation %d, in force is %v", s.ObservedGeneration, w.inForce)
+	}
+	if err := w.Reconciler.Project(t.Context(), team); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "namespace team") {
+		t.Errorf("another admission: %v", err)
+	}
+	w.ok(w.Reconciler.Project(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other-uid"}}))
 	close(resume)
 	w.ok(<-admitted)
-	w.ok(<-changed)
+	w.look("team")
 	w.wantInForce("team/default/no-crm", "")
+	w.want("team", 2)
+}
+
+func TestOneNamespaceThatIsBusyKeepsNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, policyIn(system, given.Denies("no-mail", "mail/*")))
+	turn := make(chan struct{}, 1)
+	turn <- struct{}{}
+	w.turns.Store(types.UID("team-uid"), turn)
+	if got, err := w.Reconcile(t.Context(), nameIn(system)); err != nil || got.RequeueAfter != soon {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	w.wantInForce("", "floor ekiden-system/default/no-mail")
+	w.refused = "other-uid" // what is worse is not hidden
+	if _, err := w.Reconcile(t.Context(), nameIn(system)); !errors.Is(err, errRefused) {
+		t.Errorf("got %v", err)
+	}
+	if len(w.said) != 0 {
+		t.Errorf("the policy says that it is in force: %q", w.said)
+	}
+	<-turn
+	w.refused = ""
+	w.look(system)
+	w.want(system, 1)
+}
+
+// TestACacheThatLagsProjectsNothing: another manager has projected a later generation than this one sees.
+func TestACacheThatLagsProjectsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, policyIn("team", given.Allows("crm", "crm/*")))
+	kept := ledgertest.New(time.Now)
+	w.Ledger = projecting{w, kept}
+	newer := contract.PolicySet{Sources: []contract.PolicySource{{Namespace: "team", Name: "default", UID: "policy-of-team", Generation: 2}}}
+	w.ok(kept.Project(t.Context(), "team-uid", newer))
+	if _, err := w.Reconcile(t.Context(), nameIn("team")); !errors.Is(err, ledger.ErrStale) {
+		t.Errorf("got %v", err)
+	}
+	if s := w.policy("team").Status; s.ObservedGeneration != 0 || len(kept.Policies("team-uid")) != 1 {
+		t.Errorf("claims generation %d", s.ObservedGeneration)
+	}
+	w.edit(given.Denies("no-crm", "crm/*"))
+	w.look("team")
+	w.want("team", 2)
+	if all := kept.Policies("team-uid"); rules(all[len(all)-1]) != "team/default/no-crm" {
+		t.Errorf("in force is %+v", all)
+	}
+}
+
+// projecting projects into a ledger that keeps the laws.
+type projecting struct {
+	*world
+	kept *ledgertest.Ledger
+}
+
+func (p projecting) Project(ctx context.Context, namespace types.UID, set contract.PolicySet) error {
+	return p.kept.Project(ctx, namespace, set)
 }
 
 func TestARuleThatCannotBeEvaluatedIsNamed(t *testing.T) {
@@ -368,7 +431,7 @@ func TestARuleThatCannotBeEvaluatedIsNamed(t *testing.T) {
 	if len(s.Conditions) != 1 || s.ObservedGeneration != 1 || s.Conditions[0].Status != metav1.ConditionTrue {
 		t.Fatalf("got %+v", s)
 	}
-	if message := s.Conditions[0].Message; !strings.HasPrefix(message, "in force in 1 namespace. Rule broken of policy team/default requires an approval: ") {
+	if message := s.Conditions[0].Message; !strings.HasPrefix(message, inForce+". Rule broken of policy team/default requires an approval: ") {
 		t.Errorf("got %q", message)
 	}
 	if !strings.HasPrefix(w.said[0], "Warning InForce ") {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 )
 
@@ -22,6 +24,9 @@ type PolicySet struct {
 type PolicySource struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	// UID and Generation say which state of the object it is. What was stored before they were has none.
+	UID        types.UID `json:"uid,omitempty"`
+	Generation int64     `json:"generation,omitempty"`
 	// Floor says that it is the policy of the manager's namespace: another source cannot loosen what it says.
 	Floor bool                  `json:"floor,omitempty"`
 	Rules []v1alpha1.PolicyRule `json:"rules,omitempty"`
@@ -31,6 +36,17 @@ type PolicySource struct {
 type Policy struct {
 	Version int64
 	Set     PolicySet
+}
+
+// Generations are the generations of the sources by their UIDs.
+func (s PolicySet) Generations() map[types.UID]int64 {
+	all := map[types.UID]int64{}
+	for _, p := range s.Sources {
+		if p.UID != "" {
+			all[p.UID] = p.Generation
+		}
+	}
+	return all
 }
 
 // Encode is the stored form of s. Equal sets have equal forms.

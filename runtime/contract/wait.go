@@ -1,16 +1,32 @@
 package contract
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+)
+
+const (
+	// MaxAsks is the most calls that one wait asks about. Calls run in their order: what is behind them is asked about later.
+	MaxAsks = 64
+	// MaxWait is the most bytes of a wait in JSON, as it is stored.
+	MaxWait = 1 << 20
+	// MaxSeats is the most people that have to approve one call.
+	MaxSeats = 5
+	// MaxExpiresSeconds is the longest that people have to decide: 30 days.
+	MaxExpiresSeconds = 30 * 24 * 60 * 60
 )
 
 // Wait is what a run waits for. It goes on as soon as the first of the asks is answered: calls run in their order.
 type Wait struct {
 	// Cursor is the number of the newest delivery that the segment had seen when it parked. One that is newer may answer.
 	Cursor int64 `json:"cursor"`
-	// Asks are the calls that want a decision, in the order in which they will run. There is at least one.
+	// Asks are the calls that want a decision, in the order in which they will run: at least one, and at most MaxAsks.
 	Asks []Ask `json:"asks"`
 }
 
@@ -32,6 +48,63 @@ type Ask struct {
 	Seats int32 `json:"seats"`
 	// ExpiresSeconds is how long they have, in seconds from the outcome that holds the ask.
 	ExpiresSeconds int32 `json:"expiresSeconds"`
+}
+
+var (
+	poolPattern   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// Check tells what of w no segment leaves. Outcomes are written with the login of a namespace: what is made of them is bounded by
+// nothing else. The arguments that are shown are those of the digest, so that nobody is asked about others than will be sent.
+func (w Wait) Check() error {
+	switch n := len(w.Asks); {
+	case w.Cursor < 0:
+		return fmt.Errorf("its cursor is %d", w.Cursor)
+	case n < 1 || n > MaxAsks:
+		return fmt.Errorf("it asks about %d calls, 1 to %d can be asked about", n, MaxAsks)
+	}
+	for i, a := range w.Asks {
+		err := a.check()
+		if err == nil && i > 0 && !a.behind(w.Asks[i-1]) {
+			err = errors.New("its call does not come behind the one before it")
+		}
+		if err != nil {
+			return fmt.Errorf("ask %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// behind reports whether the call of a comes after that of b.
+func (a Ask) behind(b Ask) bool { return a.Turn > b.Turn || a.Turn == b.Turn && a.Index > b.Index }
+
+func (a Ask) check() error {
+	p := a.Policy
+	switch {
+	case a.Turn < 0 || a.Turn > math.MaxInt32 || a.Index < 0 || a.Index > math.MaxInt32:
+		return errors.New("there is no such turn or index")
+	case a.Tool == "" || len(a.Tool) > 512:
+		return fmt.Errorf("the name of its tool has %d bytes", len(a.Tool))
+	case a.Effect != v1alpha1.EffectRead && a.Effect != v1alpha1.EffectWrite && a.Effect != v1alpha1.EffectSend:
+		return fmt.Errorf("there is no effect %q", Clip(string(a.Effect), 64))
+	case len(a.Arguments) > MaxShownArguments:
+		return fmt.Errorf("its arguments have %d bytes, people can be shown at most %d", len(a.Arguments), MaxShownArguments)
+	case !digestPattern.MatchString(a.Digest):
+		return errors.New("its digest is none")
+	case a.Arguments != "" && Digest([]byte(a.Arguments)) != a.Digest:
+		return errors.New("its arguments are not those of its digest")
+	case p != (v1alpha1.ApprovalPolicyReference{}) && (p.Namespace == "" || p.Name == "" || p.Rule == ""),
+		len(p.Namespace) > 63 || len(p.Name) > 253 || len(p.Rule) > 63:
+		return errors.New("its policy is none")
+	case len(a.Pool) > 63 || !poolPattern.MatchString(a.Pool):
+		return errors.New("the name of its pool is none")
+	case a.Seats < 1 || a.Seats > MaxSeats:
+		return fmt.Errorf("it has %d seats, there are 1 to %d", a.Seats, MaxSeats)
+	case a.ExpiresSeconds < 1 || a.ExpiresSeconds > MaxExpiresSeconds:
+		return fmt.Errorf("it expires after %d seconds", a.ExpiresSeconds)
+	}
+	return nil
 }
 
 // Delivery is what was decided on one seat of a call. There is one for each ApprovalRequest that was answered or has expired.
@@ -69,9 +142,10 @@ type Answer struct {
 
 // Answered reads what was decided on a call with these very arguments. Nothing that was decided on others counts. seats is how
 // many have to approve if nobody has approved yet: what the question asked for that somebody has approved stands, so that a policy
-// that changes meanwhile does not ask again. Every seat counts once, however often its approval is delivered.
+// that changes meanwhile does not ask again. Every seat counts once, however often its approval is delivered. There are never more
+// than MaxSeats.
 func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer {
-	a := Answer{Phase: v1alpha1.ApprovalPending, Seats: max(seats, 1)}
+	a := Answer{Phase: v1alpha1.ApprovalPending, Seats: min(max(seats, 1), MaxSeats)}
 	taken, asked := map[int32]bool{}, int32(0)
 	for _, d := range ds {
 		if d.Turn != turn || d.Index != index || d.Digest != digest {
@@ -79,7 +153,7 @@ func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer
 		}
 		switch d.Phase {
 		case v1alpha1.ApprovalApproved:
-			if d.Seat < 1 || d.Seat > d.Seats {
+			if d.Seat < 1 || d.Seat > d.Seats || d.Seats > MaxSeats {
 				continue
 			}
 			asked = max(asked, d.Seats)

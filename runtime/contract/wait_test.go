@@ -2,7 +2,9 @@ package contract_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,20 +42,23 @@ func TestAnswered(t *testing.T) {
 		seats int32
 		want  contract.Answer
 	}{
-		"nobody has said anything":     {nil, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, Seats: 2, Open: []int32{1, 2}}},
-		"nobody is to be asked":        {nil, 0, pending},
-		"another call was approved":    {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Index = 1 })}, 1, pending},
-		"another turn was approved":    {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Turn = 2 })}, 1, pending},
-		"other arguments were denied":  {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Digest, d.Phase = "sha256:e", v1alpha1.ApprovalDenied })}, 1, pending},
-		"a word of a later version":    {[]contract.Delivery{of(1, "Deferred", 1, 1)}, 1, pending},
-		"the request was withdrawn":    {[]contract.Delivery{of(1, v1alpha1.ApprovalWithdrawn, 1, 1)}, 1, pending},
-		"the only seat has approved":   {[]contract.Delivery{approved(1, 1, 1)}, 1, contract.Answer{Phase: v1alpha1.ApprovalApproved, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 1}},
-		"one of two seats":             {[]contract.Delivery{approved(1, 2, 2)}, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 2, Open: []int32{1}}},
-		"both seats":                   {[]contract.Delivery{approved(1, 2, 2), approved(2, 1, 2)}, 2, contract.Answer{Phase: v1alpha1.ApprovalApproved, By: []string{"p1", "p2"}, Requests: []types.UID{"r1", "r2"}, Seats: 2}},
-		"the same seat twice":          {[]contract.Delivery{approved(1, 1, 2), approved(2, 1, 2)}, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 2, Open: []int32{2}}},
-		"a seat that there is not":     {[]contract.Delivery{approved(1, 2, 1)}, 1, pending},
-		"a seat of none":               {[]contract.Delivery{approved(1, 1, 0)}, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, Seats: 2, Open: []int32{1, 2}}},
-		"approved, more are asked now": {[]contract.Delivery{approved(1, 1, 1)}, 3, contract.Answer{Phase: v1alpha1.ApprovalApproved, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 1}},
+		"nobody has said anything":                  {nil, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, Seats: 2, Open: []int32{1, 2}}},
+		"nobody is to be asked":                     {nil, 0, pending},
+		"another call was approved":                 {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Index = 1 })}, 1, pending},
+		"another turn was approved":                 {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Turn = 2 })}, 1, pending},
+		"other arguments were denied":               {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Digest, d.Phase = "sha256:e", v1alpha1.ApprovalDenied })}, 1, pending},
+		"a word of a later version":                 {[]contract.Delivery{of(1, "Deferred", 1, 1)}, 1, pending},
+		"the request was withdrawn":                 {[]contract.Delivery{of(1, v1alpha1.ApprovalWithdrawn, 1, 1)}, 1, pending},
+		"the only seat has approved":                {[]contract.Delivery{approved(1, 1, 1)}, 1, contract.Answer{Phase: v1alpha1.ApprovalApproved, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 1}},
+		"one of two seats":                          {[]contract.Delivery{approved(1, 2, 2)}, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 2, Open: []int32{1}}},
+		"both seats":                                {[]contract.Delivery{approved(1, 2, 2), approved(2, 1, 2)}, 2, contract.Answer{Phase: v1alpha1.ApprovalApproved, By: []string{"p1", "p2"}, Requests: []types.UID{"r1", "r2"}, Seats: 2}},
+		"the same seat twice":                       {[]contract.Delivery{approved(1, 1, 2), approved(2, 1, 2)}, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 2, Open: []int32{2}}},
+		"a seat that there is not":                  {[]contract.Delivery{approved(1, 2, 1)}, 1, pending},
+		"more are to be asked than there are seats": {nil, math.MaxInt32, contract.Answer{Phase: v1alpha1.ApprovalPending, Seats: 5, Open: []int32{1, 2, 3, 4, 5}}},
+		"fewer are to be asked than nobody":         {nil, math.MinInt32, pending},
+		"a seat of more than there are":             {[]contract.Delivery{approved(1, 1, math.MaxInt32)}, 1, pending},
+		"a seat of none":                            {[]contract.Delivery{approved(1, 1, 0)}, 2, contract.Answer{Phase: v1alpha1.ApprovalPending, Seats: 2, Open: []int32{1, 2}}},
+		"approved, more are asked now":              {[]contract.Delivery{approved(1, 1, 1)}, 3, contract.Answer{Phase: v1alpha1.ApprovalApproved, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 1}},
 		"one of two, fewer are asked now": {
 			[]contract.Delivery{approved(1, 1, 2)}, 1, contract.Answer{Phase: v1alpha1.ApprovalPending, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 2, Open: []int32{2}},
 		},
@@ -161,6 +166,72 @@ func TestOver(t *testing.T) {
 	for name, tc := range tests {
 		if got := tc.wait.Over(tc.given); got != tc.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestAWaitThatNoSegmentLeaves(t *testing.T) {
+	t.Parallel()
+	const arguments = `{"amount":120}`
+	sound := contract.Ask{
+		Turn: 3, Tool: "payments/refund", Effect: v1alpha1.EffectSend, Arguments: arguments, Digest: contract.Digest([]byte(arguments)),
+		Policy: v1alpha1.ApprovalPolicyReference{Namespace: "team", Name: "default", Rule: "money"}, Pool: "finance", Seats: 2, ExpiresSeconds: 3600,
+	}
+	asks := func(n int) (w contract.Wait) {
+		for i := range n {
+			a := sound
+			a.Index = i
+			w.Asks = append(w.Asks, a)
+		}
+		return w
+	}
+	but := func(change func(*contract.Ask)) contract.Wait {
+		w := asks(2)
+		change(&w.Asks[1])
+		return w
+	}
+	shown := func(n int) contract.Wait {
+		return but(func(a *contract.Ask) {
+			a.Arguments = strings.Repeat("x", n)
+			a.Digest = contract.Digest([]byte(a.Arguments))
+		})
+	}
+	for name, w := range map[string]contract.Wait{
+		"one ask": asks(1), "as many as can be": asks(contract.MaxAsks),
+		"no rule asks":        but(func(a *contract.Ask) { a.Policy = v1alpha1.ApprovalPolicyReference{} }),
+		"only the digest":     but(func(a *contract.Ask) { a.Arguments = "" }),
+		"as much as is shown": shown(contract.MaxShownArguments),
+		"a later turn":        but(func(a *contract.Ask) { a.Turn, a.Index = 4, 0 }),
+		"as much as there is": but(func(a *contract.Ask) {
+			a.Index, a.Tool, a.Seats, a.ExpiresSeconds, a.Pool = math.MaxInt32, strings.Repeat("t", 512), 5, 2592000, strings.Repeat("p", 63)
+		}),
+	} {
+		if err := w.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, w := range map[string]contract.Wait{
+		"no asks": {}, "too many asks": asks(contract.MaxAsks + 1), "a cursor below all": {Cursor: -1, Asks: asks(1).Asks},
+		"more seats than there are": but(func(a *contract.Ask) { a.Seats = math.MaxInt32 }), "six seats": but(func(a *contract.Ask) { a.Seats = 6 }),
+		"no seats": but(func(a *contract.Ask) { a.Seats = 0 }), "no turn": but(func(a *contract.Ask) { a.Turn = -1 }),
+		"a turn beyond all": but(func(a *contract.Ask) { a.Turn = math.MaxInt32 + 1 }), "no index": but(func(a *contract.Ask) { a.Index = -1 }),
+		"an index beyond all": but(func(a *contract.Ask) { a.Index = math.MaxInt32 + 1 }), "twice the same call": but(func(a *contract.Ask) { a.Index = 0 }),
+		"in another order": but(func(a *contract.Ask) { a.Turn = 2 }), "no tool": but(func(a *contract.Ask) { a.Tool = "" }),
+		"a tool that is too long": but(func(a *contract.Ask) { a.Tool = strings.Repeat("t", 513) }), "no such effect": but(func(a *contract.Ask) { a.Effect = "Burn" }),
+		"more than is shown": shown(contract.MaxShownArguments + 1), "other arguments": but(func(a *contract.Ask) { a.Arguments = `{"amount":1}` }),
+		"no digest": but(func(a *contract.Ask) { a.Digest = "" }), "half a digest": but(func(a *contract.Ask) { a.Digest = a.Digest[:70] }),
+		"half a policy":         but(func(a *contract.Ask) { a.Policy.Name = "" }),
+		"a rule that is long":   but(func(a *contract.Ask) { a.Policy.Rule = strings.Repeat("r", 64) }),
+		"a policy that is long": but(func(a *contract.Ask) { a.Policy.Name = strings.Repeat("n", 254) }),
+		"a namespace that is":   but(func(a *contract.Ask) { a.Policy.Namespace = strings.Repeat("n", 64) }),
+		"no pool":               but(func(a *contract.Ask) { a.Pool = "" }), "a pool that is none": but(func(a *contract.Ask) { a.Pool = "Finance/x" }),
+		"a pool that is long": but(func(a *contract.Ask) { a.Pool = strings.Repeat("p", 64) }), "no time": but(func(a *contract.Ask) { a.ExpiresSeconds = 0 }),
+		"more than 30 days": but(func(a *contract.Ask) { a.ExpiresSeconds = 2592001 }),
+	} {
+		if err := w.Check(); err == nil {
+			t.Errorf("%s: no error", name)
+		} else if len(err.Error()) > 256 {
+			t.Errorf("%s: the error has %d bytes", name, len(err.Error()))
 		}
 	}
 }

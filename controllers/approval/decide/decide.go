@@ -97,14 +97,21 @@ func (o Observed) askAgain() Decision {
 	return d
 }
 
+// SamePerson reports that the decider has approved another seat of the call already. The ledger may know so although the request
+// for that seat is gone.
+func (o Observed) SamePerson() Report {
+	s := o.Request.Spec
+	return o.end(v1alpha1.ApprovalWithdrawn, v1alpha1.ReasonSamePerson, fmt.Sprintf(
+		"%s has already approved another seat of %s: a new request asks somebody else of pool %s", s.Decision.By, s.Call.Tool, s.Pool)).Report
+}
+
 // honour takes the decision up.
 func (o Observed) honour() Decision {
 	s := o.Request.Spec
 	var d Decision
 	switch {
 	case o.again():
-		d = o.end(v1alpha1.ApprovalWithdrawn, v1alpha1.ReasonSamePerson, fmt.Sprintf(
-			"%s has already approved another seat of %s: a new request asks somebody else of pool %s", s.Decision.By, s.Call.Tool, s.Pool))
+		d = Decision{Report: o.SamePerson(), Poke: o.runs()}
 	case s.Decision.Verdict == v1alpha1.VerdictApproved:
 		d = o.end(v1alpha1.ApprovalApproved, v1alpha1.ReasonApproved, said(s.Decision.By, v1alpha1.ApprovalApproved, s.Call.Tool, s.Decision.Reason))
 	case s.Decision.Verdict == v1alpha1.VerdictDenied:

@@ -113,6 +113,7 @@ func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) 
 	if o, ok := r.outcomes[newest]; ok {
 		out.ResultBytes, out.ResultDigest = int64(len(o.Result)), contract.Digest([]byte(o.Result))
 		o.Result = contract.Clip(o.Result, contract.MaxInlineResult)
+		o = ledger.Believed(o)
 		out.Outcome, out.OutcomeAt = &o, r.left[newest]
 		if o.Yield == contract.YieldWaiting {
 			out.Inbox = r.newestInbox()

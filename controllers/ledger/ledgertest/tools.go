@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/approval/decide"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
@@ -34,7 +35,7 @@ func newTools() tools {
 	return tools{policies: map[types.UID][]contract.PolicySet{}, contracts: map[generation][]contract.ToolContract{}, settled: map[call]bool{}}
 }
 
-// Project adds a version that differs. Nothing else runs meanwhile.
+// Project adds a version that differs and is not older. Nothing else runs meanwhile.
 func (l *Ledger) Project(_ context.Context, namespace types.UID, set contract.PolicySet) error {
 	body, err := set.Encode()
 	if err != nil {
@@ -43,7 +44,14 @@ func (l *Ledger) Project(_ context.Context, namespace types.UID, set contract.Po
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if all := l.policies[namespace]; len(all) > 0 {
-		if newest, _ := all[len(all)-1].Encode(); string(newest) == string(body) {
+		newest := all[len(all)-1]
+		known := newest.Generations()
+		for uid, generation := range set.Generations() {
+			if generation < known[uid] {
+				return ledger.ErrStale
+			}
+		}
+		if there, _ := newest.Encode(); string(there) == string(body) {
 			return nil
 		}
 	}
@@ -83,11 +91,19 @@ func (l *Ledger) Deliver(_ context.Context, uid types.UID, d contract.Delivery) 
 		if slices.ContainsFunc(r.inbox, func(there contract.Delivery) bool { return there.Request == d.Request }) {
 			return nil
 		}
+		if d.Phase == v1alpha1.ApprovalApproved && slices.ContainsFunc(r.inbox, func(there contract.Delivery) bool { return samePerson(there, d) }) {
+			return ledger.ErrSamePerson
+		}
 		l.seq++
 		d.Seq = l.seq
 		r.inbox = append(r.inbox, d)
 		return nil
 	})
+}
+
+// samePerson reports whether a was the approval of another seat of the same call by who decided b.
+func samePerson(a, b contract.Delivery) bool {
+	return a.Turn == b.Turn && a.Index == b.Index && a.Digest == b.Digest && a.Seat != b.Seat && a.By == b.By && a.Phase == v1alpha1.ApprovalApproved
 }
 
 // Inbox is what was delivered to a run.
@@ -137,7 +153,8 @@ func (l *Ledger) KeepContracts(_ context.Context, namespace, server types.UID, n
 func (l *Ledger) Contracts(_ context.Context, namespace, server types.UID, number int64) ([]contract.ToolContract, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.contracts[generation{namespace, server, number}]), nil
+	list := l.contracts[generation{namespace, server, number}]
+	return slices.Clone(list[:min(len(list), contract.MaxTools+1)]), nil
 }
 
 // Pinned are the contracts of the given digests.

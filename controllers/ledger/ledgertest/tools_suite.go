@@ -3,6 +3,10 @@ package ledgertest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -51,6 +55,117 @@ func (s suite) waiting() {
 	}
 	if diff := cmp.Diff(ds, got.Inbox); diff != "" {
 		s.Error(diff)
+	}
+}
+
+// unbelieved leaves outcomes as a namespace's login can write them.
+func (s suite) unbelieved() {
+	asks := func(n int) (w contract.Wait) {
+		for i := range n {
+			a := anAsk
+			a.Index = i
+			w.Asks = append(w.Asks, a)
+		}
+		return w
+	}
+	with := func(change func(*contract.Ask)) contract.Wait {
+		w := asks(1)
+		change(&w.Asks[0])
+		return w
+	}
+	for name, w := range map[string]contract.Wait{
+		"no asks": {}, "too many asks": asks(contract.MaxAsks + 1), "seats for everybody": with(func(a *contract.Ask) { a.Seats = math.MaxInt32 }),
+		"other arguments than are sent": with(func(a *contract.Ask) { a.Arguments = "{}" }), "no pool": with(func(a *contract.Ask) { a.Pool = "" }),
+		"a large tool": with(func(a *contract.Ask) { a.Tool = strings.Repeat("t", 1<<19) }),
+	} {
+		run := s.admitted()
+		s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{}))
+		s.Yield(run, 0, contract.Outcome{Yield: contract.YieldWaiting, Message: "m", Wait: &w})
+		got := s.look(run.UID)
+		if o := got.Outcome; o == nil || o.Yield != contract.YieldFailed || o.Code != v1alpha1.ReasonIncompatibleSession || o.Wait != nil ||
+			!strings.HasPrefix(o.Message, "a segment waits for what this version cannot ask: ") || len(o.Message) > contract.MaxMessage || got.OutcomeAt.IsZero() {
+			s.Errorf("%s: %+v", name, o)
+		}
+	}
+	run, w := s.admitted(), asks(contract.MaxAsks)
+	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{}))
+	s.Yield(run, 0, contract.Outcome{Yield: contract.YieldWaiting, Wait: &w})
+	if o := s.look(run.UID).Outcome; o == nil || o.Wait == nil || len(o.Wait.Asks) != contract.MaxAsks {
+		s.Errorf("as many as can be asked: %+v", o)
+	}
+}
+
+func (s suite) samePerson() {
+	run, elsewhere := s.admitted(), s.admitted()
+	seat := func(n int32, by string, phase v1alpha1.ApprovalPhase) contract.Delivery {
+		d := aDelivery(0, 0, phase)
+		d.Seat, d.By = n, by
+		return d
+	}
+	first := seat(1, "alice", v1alpha1.ApprovalApproved)
+	s.ok(s.Deliver(s.Context(), run.UID, first))
+	s.ok(s.Deliver(s.Context(), run.UID, first))
+	second := seat(2, "alice", v1alpha1.ApprovalApproved)
+	for range 2 {
+		if err := s.Deliver(s.Context(), run.UID, second); !errors.Is(err, ledger.ErrSamePerson) {
+			s.Errorf("the second seat: %v", err)
+		}
+	}
+	if q, err := s.Question(s.Context(), run.UID, 0, 0, second.Request); err != nil || q.Delivered != nil {
+		s.Errorf("what was refused was delivered: %+v, %v", q, err)
+	}
+	index, turn, arguments := seat(2, "alice", v1alpha1.ApprovalApproved), seat(2, "alice", v1alpha1.ApprovalApproved), seat(2, "alice", v1alpha1.ApprovalApproved)
+	index.Index, turn.Turn, arguments.Digest = 1, 1, contract.Digest([]byte("[]"))
+	for name, d := range map[string]contract.Delivery{
+		"another call": index, "another turn": turn, "other arguments": arguments, "the same seat, asked again": seat(1, "alice", v1alpha1.ApprovalApproved),
+		"somebody else": seat(2, "bob", v1alpha1.ApprovalApproved), "a denial": seat(2, "alice", v1alpha1.ApprovalDenied),
+	} {
+		if err := s.Deliver(s.Context(), run.UID, d); err != nil {
+			s.Errorf("%s: %v", name, err)
+		}
+	}
+	s.ok(s.Deliver(s.Context(), elsewhere.UID, seat(1, "carol", v1alpha1.ApprovalDenied)))
+	s.ok(s.Deliver(s.Context(), elsewhere.UID, seat(2, "carol", v1alpha1.ApprovalApproved))) // a denial is no approval
+
+	at, errs := s.admitted(), make([]error, 2)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = s.Deliver(s.Context(), at.UID, seat(int32(i+1), "dave", v1alpha1.ApprovalApproved)) }) //nolint:gosec // 1 or 2
+	}
+	wg.Wait()
+	if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), ledger.ErrSamePerson) {
+		s.Errorf("two seats at once: %v", errs)
+	}
+}
+
+func (s suite) stalePolicies() {
+	source := func(uid types.UID, generation int64) contract.PolicySource {
+		return contract.PolicySource{Namespace: "team", Name: "default", UID: uid, Generation: generation}
+	}
+	set := func(sources ...contract.PolicySource) contract.PolicySet { return contract.PolicySet{Sources: sources} }
+	versions := 0
+	for _, step := range []struct {
+		name  string
+		given contract.PolicySet
+		stale bool
+		adds  int
+	}{
+		{"one that was stored without its generation", set(source("", 0)), false, 1},
+		{"the first", set(source("floor", 1), source("own", 1)), false, 1},
+		{"a newer one", set(source("floor", 1), source("own", 3)), false, 1},
+		{"the same again", set(source("floor", 1), source("own", 3)), false, 0},
+		{"an older one", set(source("floor", 1), source("own", 2)), true, 0},
+		{"a newer one beside an older one", set(source("floor", 2), source("own", 2)), true, 0},
+		{"both newer", set(source("floor", 10), source("own", 12)), false, 1},
+		{"older, though its digits are greater", set(source("floor", 9), source("own", 12)), true, 0},
+		{"one was deleted and made anew", set(source("floor", 10), source("another", 1)), false, 1},
+		{"both were deleted", set(), false, 1},
+	} {
+		err := s.Project(s.Context(), s.namespace, step.given)
+		versions += step.adds
+		if errors.Is(err, ledger.ErrStale) != step.stale || err != nil && !step.stale || s.Versions(s.namespace) != versions {
+			s.Errorf("%s: %v, %d versions, want %d", step.name, err, s.Versions(s.namespace), versions)
+		}
 	}
 }
 
@@ -132,6 +247,14 @@ func (s suite) contracts() {
 	found, err := s.Pinned(s.Context(), s.namespace, []ledger.Pin{pin, gone})
 	if diff := cmp.Diff(map[ledger.Pin]contract.ToolContract{pin: want[1]}, found); diff != "" || err != nil {
 		s.Error(diff, err)
+	}
+	var many []contract.ToolContract
+	for i := range contract.MaxTools + 9 {
+		many = append(many, contract.ToolContract{Name: fmt.Sprintf("t%03d", i), Schema: json.RawMessage(`{}`)})
+	}
+	s.ok(s.KeepContracts(s.Context(), s.namespace, server, 3, many))
+	if got, err := s.Contracts(s.Context(), s.namespace, server, 3); err != nil || len(got) != contract.MaxTools+1 {
+		s.Errorf("of too many it reads %d, %v", len(got), err)
 	}
 	if elsewhere, err := s.Pinned(s.Context(), types.UID(uuid.NewString()), []ledger.Pin{pin}); err != nil || len(elsewhere) != 0 {
 		s.Errorf("another namespace finds %v, %v", elsewhere, err)

@@ -18,20 +18,16 @@ import (
 const deliveries = `jsonb_agg(jsonb_build_object('seq', i.seq, 'request', i.request_uid, 'turn', i.turn, 'index', i.idx, 'digest', i.digest,
   'seat', i.seat, 'seats', i.seats, 'phase', i.phase, 'by', i.decided_by, 'reason', i.reason) ORDER BY i.seq)::text`
 
-// waits reads what a run waits for, and what has come of it.
-func waits(r *ledger.Record, wait, inbox *string) error {
-	if wait != nil {
-		r.Outcome.Wait = &contract.Wait{}
-		if err := json.Unmarshal([]byte(*wait), r.Outcome.Wait); err != nil {
-			return fmt.Errorf("%w: what it waits for does not parse: %w", contract.ErrSchema, err)
-		}
+// decodeWait reads what a run waits for. What does not parse is no wait: Believed says what becomes of that.
+func decodeWait(stored *string) *contract.Wait {
+	if stored == nil {
+		return nil
 	}
-	if inbox != nil {
-		if err := json.Unmarshal([]byte(*inbox), &r.Inbox); err != nil {
-			return fmt.Errorf("reading its inbox: %w", err)
-		}
+	var w contract.Wait
+	if err := json.Unmarshal([]byte(*stored), &w); err != nil {
+		return nil
 	}
-	return nil
+	return &w
 }
 
 // Question tells how the ledger stands to a request about a call.
@@ -66,15 +62,37 @@ FROM (SELECT) one LEFT JOIN ekiden.runs r ON r.run_uid = $1 LEFT JOIN ekiden.cla
 }
 
 // Deliver puts what was decided into the run's inbox. The claim is locked first: numbers of a run rise in the order in which
-// they are committed, so that a segment which remembers the newest it has seen misses none.
+// they are committed, so that a segment which remembers the newest it has seen misses none; and of two approvals by one person the
+// second sees the first.
 func (l *Ledger) Deliver(ctx context.Context, run types.UID, d contract.Delivery) error {
-	return l.about(ctx, run, fmt.Sprintf("delivering the decision on call %d of turn %d", d.Index, d.Turn), true, func(b *pgx.Batch) *pgx.QueuedQuery {
-		b.Queue(`SELECT FROM ekiden.claims WHERE run_uid = $1 AND lane = '' FOR NO KEY UPDATE`, run)
-		b.Queue(`
+	var (
+		b                pgx.Batch
+		known, delivered bool
+	)
+	b.Queue(impatient)
+	b.Queue(`SELECT FROM ekiden.claims WHERE run_uid = $1 AND lane = '' FOR NO KEY UPDATE`, run)
+	b.Queue(`
 INSERT INTO ekiden.inbox (run_uid, namespace_uid, kind, request_uid, turn, idx, digest, seat, seats, phase, decided_by, reason)
 SELECT run_uid, namespace_uid, 'approval', $2::uuid, $3::int, $4::int, $5, $6::int, $7::int, $8, $9, $10
-FROM ekiden.claims WHERE run_uid = $1 AND lane = '' ON CONFLICT (request_uid) DO NOTHING`,
-			run, d.Request, d.Turn, d.Index, d.Digest, d.Seat, d.Seats, string(d.Phase), contract.Clean(d.By), contract.Clip(d.Reason, contract.MaxMessage))
-		return b.Queue(`SELECT EXISTS (SELECT FROM ekiden.runs WHERE run_uid = $1)`, run)
-	})
+FROM ekiden.claims WHERE run_uid = $1 AND lane = ''
+  AND NOT ($8 = 'Approved' AND EXISTS (
+    SELECT FROM ekiden.inbox o WHERE o.run_uid = $1 AND o.lane = '' AND (o.turn, o.idx, o.digest) = ($3::int, $4::int, $5)
+      AND o.seat <> $6::int AND o.phase = 'Approved' AND o.decided_by = $9))
+ON CONFLICT (request_uid) DO NOTHING`,
+		run, d.Request, d.Turn, d.Index, d.Digest, d.Seat, d.Seats, string(d.Phase), contract.Clean(d.By), contract.Clip(d.Reason, contract.MaxMessage))
+	b.Queue(`
+SELECT EXISTS (SELECT FROM ekiden.runs WHERE run_uid = $1), EXISTS (SELECT FROM ekiden.inbox WHERE request_uid = $2::uuid)`,
+		run, d.Request).QueryRow(func(row pgx.Row) error { return row.Scan(&known, &delivered) })
+	err := l.sendAbout(ctx, run, &b)
+	switch {
+	case err != nil:
+	case !known:
+		err = ledger.ErrUnknown
+	case !delivered:
+		err = fmt.Errorf("%w: %s", ledger.ErrSamePerson, contract.Clip(d.By, 128))
+	}
+	if err != nil {
+		return fmt.Errorf("delivering the decision on call %d of turn %d of run %s: %w", d.Index, d.Turn, run, err)
+	}
+	return nil
 }

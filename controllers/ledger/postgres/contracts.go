@@ -21,6 +21,9 @@ func (l *Ledger) KeepContracts(ctx context.Context, namespaceUID, serverUID type
 		if err != nil {
 			return fmt.Errorf("keeping the contracts of tool server %s: %w", serverUID, err)
 		}
+		if len(body) > contract.MaxContract {
+			return fmt.Errorf("keeping the contracts of tool server %s: that of tool %q has %d bytes, %d are the most", serverUID, t.Name, len(body), contract.MaxContract)
+		}
 		names, digests, bodies = append(names, t.Name), append(digests, digest), append(bodies, string(body))
 	}
 	var b pgx.Batch
@@ -43,8 +46,8 @@ func (l *Ledger) Contracts(ctx context.Context, namespaceUID, serverUID types.UI
 		b    pgx.Batch
 		list []contract.ToolContract
 	)
-	b.Queue(`SELECT body FROM ekiden.contracts WHERE namespace_uid = $1::uuid AND server_uid = $2::uuid AND generation = $3::bigint ORDER BY name`,
-		namespaceUID, serverUID, generation).Query(func(rows pgx.Rows) error {
+	b.Queue(`SELECT body FROM ekiden.contracts WHERE namespace_uid = $1::uuid AND server_uid = $2::uuid AND generation = $3::bigint ORDER BY name LIMIT $4::int`,
+		namespaceUID, serverUID, generation, contract.MaxTools+1).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var body string
 			if err := rows.Scan(&body); err != nil {
@@ -64,7 +67,8 @@ func (l *Ledger) Contracts(ctx context.Context, namespaceUID, serverUID types.UI
 	return list, nil
 }
 
-// Pinned are the contracts of the given digests.
+// Pinned are the contracts of the given digests. A namespace's login may add rows: one under a digest that is not its own is not
+// looked at, and all others under a digest are equal.
 func (l *Ledger) Pinned(ctx context.Context, namespaceUID types.UID, pins []ledger.Pin) (map[ledger.Pin]contract.ToolContract, error) {
 	var servers, digests []string
 	for _, p := range pins {
@@ -73,9 +77,11 @@ func (l *Ledger) Pinned(ctx context.Context, namespaceUID types.UID, pins []ledg
 	var b pgx.Batch
 	found := map[ledger.Pin]contract.ToolContract{}
 	b.Queue(`
-SELECT DISTINCT ON (c.server_uid, c.digest) c.server_uid::text, c.digest, c.body
+SELECT p.server_uid::text, p.digest, c.body
 FROM unnest($2::uuid[], $3::text[]) AS p (server_uid, digest)
-JOIN ekiden.contracts c ON c.namespace_uid = $1::uuid AND c.server_uid = p.server_uid AND c.digest = p.digest`,
+CROSS JOIN LATERAL (
+  SELECT body FROM ekiden.contracts WHERE namespace_uid = $1::uuid AND server_uid = p.server_uid AND digest = p.digest
+    AND digest = 'sha256:' || encode(sha256(convert_to(body, 'UTF8')), 'hex') LIMIT 1) c`,
 		namespaceUID, servers, digests).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var p ledger.Pin
@@ -83,11 +89,9 @@ JOIN ekiden.contracts c ON c.namespace_uid = $1::uuid AND c.server_uid = p.serve
 			if err := rows.Scan((*string)(&p.Server), &p.Digest, &body); err != nil {
 				return err
 			}
-			t, err := decodeContract(body)
-			if err != nil {
-				return err
+			if t, err := decodeContract(body); err == nil {
+				found[p] = t
 			}
-			found[p] = t
 		}
 		return rows.Err()
 	})

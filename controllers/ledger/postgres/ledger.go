@@ -108,7 +108,7 @@ func (l *Ledger) sendAbout(ctx context.Context, run types.UID, b *pgx.Batch) err
 	if state(err) != lockTimeout {
 		return interpret(ctx, err)
 	}
-	return errors.Join(interpret(ctx, err), l.showOut(ctx, run))
+	return errors.Join(interpret(ctx, err), l.showOutOf(ctx, run))
 }
 
 // Admit freezes the snapshot and makes the run's claim row.
@@ -151,9 +151,10 @@ FROM (SELECT) one LEFT JOIN ekiden.runs holder ON holder.namespace_uid = $2 AND 
 	return nil
 }
 
-// look is one statement, so that all it tells is of one instant.
+// look is one statement, so that all it tells is of one instant. Of what a namespace's login may write it reads no more than it
+// can hold, and no instant or number that does not fit.
 const look = `
-SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, c.active_ms,
+SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, least(c.active_ms, 1000000000000),
   coalesce(c.holder IS NOT NULL AND (c.segment, c.attempt) = (newest.segment, newest.attempt)
     AND c.lease_until < now() - interval '10 s' AND pg_postmaster_start_time() < now() - $3::bigint * interval '1 ms', false),
   r.ended_at, r.end_phase, r.end_code, r.end_message,
@@ -161,7 +162,8 @@ SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, c.active_m
        'Segment', a.segment, 'Attempt', a.attempt, 'BegunAt', a.begun_at, 'Job', coalesce(a.job_uid::text, ''), 'EndedAt', a.ended_at,
        'Class', coalesce(a.class, ''), 'Code', coalesce(a.code, ''), 'Message', coalesce(a.message, ''), 'NotBefore', a.not_before) ORDER BY a.attempt)::text
      FROM ekiden.attempts a WHERE a.run_uid = r.run_uid AND a.segment = newest.segment),
-  o.yield, o.code, o.message, left(o.result, $2::int), octet_length(o.result), encode(sha256(convert_to(o.result, 'UTF8')), 'hex'), o.at, o.wait,
+  o.yield, left(o.code, 128), left(o.message, $4::int), left(o.result, $2::int), octet_length(o.result), encode(sha256(convert_to(o.result, 'UTF8')), 'hex'),
+  CASE WHEN o.at IS NOT NULL THEN greatest(least(o.at, now()), r.admitted_at) END, left(o.wait, $5::int),
   CASE WHEN o.yield = 'waiting' THEN (SELECT ` + deliveries + ` FROM ekiden.inbox i WHERE i.run_uid = r.run_uid AND i.lane = ''
      AND i.turn = (SELECT max(turn) FROM ekiden.inbox WHERE run_uid = r.run_uid AND lane = '')) END,
   (SELECT count(*) FROM ekiden.outcomes w WHERE w.run_uid = r.run_uid AND w.lane = '' AND w.yield = 'waiting'),
@@ -198,7 +200,7 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 	)
 	var b pgx.Batch
 	found := false
-	b.Queue(look, run, contract.MaxInlineResult, l.warmUp.Milliseconds()).Query(func(rows pgx.Rows) error {
+	b.Queue(look, run, contract.MaxInlineResult, l.warmUp.Milliseconds(), contract.MaxMessage, contract.MaxWait).Query(func(rows pgx.Rows) error {
 		if found = rows.Next(); !found {
 			return rows.Err()
 		}
@@ -228,13 +230,17 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 		}
 	}
 	if yield != nil {
-		r.Outcome = &contract.Outcome{
+		o := ledger.Believed(contract.Outcome{
 			Yield: contract.Yield(*yield), Code: *outcomeCode, Message: *outcomeMessage, Result: contract.Clip(*result, contract.MaxInlineResult),
-		}
+			Wait: decodeWait(wait),
+		})
+		r.Outcome = &o
 		r.ResultBytes, r.ResultDigest, r.OutcomeAt = *bytes, "sha256:"+*digest, *outcomeAt
 	}
-	if err := waits(&r, wait, inbox); err != nil {
-		return nil, fmt.Errorf("looking at run %s: %w", run, err)
+	if inbox != nil {
+		if err := json.Unmarshal([]byte(*inbox), &r.Inbox); err != nil {
+			return nil, fmt.Errorf("looking at run %s: reading its inbox: %w", run, err)
+		}
 	}
 	return &r, nil
 }
@@ -360,6 +366,7 @@ WHERE ended_at IS NULL AND admitted_at < $1::timestamptz ORDER BY admitted_at, r
 
 // SQLSTATEs that this package tells apart.
 const (
+	statementTimeout     = "57014"
 	lockTimeout          = "55P03"
 	insufficient         = "42501"
 	dependentsStillThere = "2BP01"

@@ -237,26 +237,29 @@ func dropLogin(ctx context.Context, tx pgx.Tx, n tenant) error {
 	return err
 }
 
-// showOut ends the connections of the run's namespace whose transactions have lasted for too long.
-func (l *Ledger) showOut(ctx context.Context, run types.UID) error {
+// showOutOf ends the connections of the run's namespace whose transactions have lasted for too long.
+func (l *Ledger) showOutOf(ctx context.Context, run types.UID) error {
 	return l.transact(ctx, func(tx pgx.Tx) error {
 		var namespace types.UID
 		err := tx.QueryRow(ctx, `SELECT namespace_uid::text FROM ekiden.runs WHERE run_uid = $1`, run).Scan((*string)(&namespace))
 		if err != nil {
 			return err
 		}
-		return withTenant(ctx, tx, namespace, func(ctx context.Context, tx pgx.Tx, n tenant) error {
-			if !n.there {
-				return nil
-			}
-			if err := join(ctx, tx, n); err != nil {
-				return err
-			}
-			return perhaps(ctx, tx, `
+		return withTenant(ctx, tx, namespace, l.showOut)
+	})
+}
+
+// showOut ends the connections of the login whose transactions have lasted for too long.
+func (l *Ledger) showOut(ctx context.Context, tx pgx.Tx, n tenant) error {
+	if !n.there {
+		return nil
+	}
+	if err := join(ctx, tx, n); err != nil {
+		return err
+	}
+	return perhaps(ctx, tx, `
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE usename = $1 AND xact_start < clock_timestamp() - $2::bigint * interval '1 ms'`, n.login, l.overstay.Milliseconds())
-		})
-	})
 }
 
 // perhaps carries out a statement for which the manager may lack the permission.

@@ -31,7 +31,11 @@ func spelled(s *v1alpha1.ToolServer) ([]contract.ToolContract, error) {
 		if err := places(t, body); err != nil {
 			return nil, fmt.Errorf("%s.%w", field, err)
 		}
-		contracts = append(contracts, contract.ToolContract{Name: t.Name, Description: t.Description, Schema: body})
+		c := contract.ToolContract{Name: t.Name, Description: t.Description, Schema: body}
+		if kept, _, err := c.Encode(); err != nil || len(kept) > contract.MaxContract {
+			return nil, fmt.Errorf("%s: description and schema have %d bytes as they are kept, %d are the most: shorten them", field, len(kept), contract.MaxContract)
+		}
+		contracts = append(contracts, c)
 	}
 	return contracts, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
+	"github.com/ekiden-dev/ekiden/runtime/store/record"
 )
 
 // call is a row of the journal.
@@ -57,7 +58,7 @@ func (r *run) journal() segment.Journal {
 
 // Begin writes the intent of a call.
 func (s *session) Begin(ctx context.Context, i segment.Intent) (segment.Pulse, error) {
-	i.Tool, i.Digest, i.Key, i.Rule = contract.Clean(i.Tool), contract.Clean(i.Digest), contract.Clean(i.Key), contract.Clean(i.Rule)
+	i.Tool, i.Digest, i.Key, i.Rule = contract.Clip(i.Tool, record.MaxTool), contract.Clean(i.Digest), contract.Clean(i.Key), contract.Clean(i.Rule)
 	i.Approvals, i.By = slices.Clone(i.Approvals), slices.Clone(i.By)
 	for n := range i.By {
 		i.By[n] = contract.Clean(i.By[n])
@@ -85,14 +86,14 @@ func (s *session) Begin(ctx context.Context, i segment.Intent) (segment.Pulse, e
 
 // Settle writes how a call ended.
 func (s *session) Settle(ctx context.Context, e segment.Settlement) (segment.Pulse, error) {
-	e.Result.Code, e.Result.Text = contract.Clean(e.Result.Code), contract.Clean(e.Result.Text)
+	e.Result.Code, e.Result.Text = contract.Clip(e.Result.Code, record.MaxCode), contract.Clip(e.Result.Text, record.MaxText)
 	return s.pass(ctx, func() error {
 		c, there := s.run.calls[e.CallKey]
 		if c.Result != nil {
 			return nil
 		}
 		if !there {
-			c.Call = segment.Call{CallKey: e.CallKey, Tool: contract.Clean(e.Tool), Effect: e.Effect, Digest: contract.Clean(e.Digest)}
+			c.Call = segment.Call{CallKey: e.CallKey, Tool: contract.Clip(e.Tool, record.MaxTool), Effect: e.Effect, Digest: contract.Clean(e.Digest)}
 		}
 		c.Generation, c.Result = s.generation, &e.Result
 		s.run.calls[e.CallKey] = c

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
+	"github.com/ekiden-dev/ekiden/runtime/store/record"
 )
 
 // errSettled is returned for an intent that contradicts the journal. Whoever asks has not read it.
@@ -67,7 +68,7 @@ func (s *session) Begin(ctx context.Context, i segment.Intent) (segment.Pulse, e
 	f := s.batch(pass)
 	var wanted, newest, begun bool
 	f.Queue(beginCall, s.run, s.generation, s.segment, i.PolicyVersion, i.Turn, i.Index,
-		contract.Clean(i.Tool), string(i.Effect), string(i.Idempotency), contract.Clean(i.Digest), contract.Clean(i.Key),
+		contract.Clip(i.Tool, record.MaxTool), string(i.Effect), string(i.Idempotency), contract.Clean(i.Digest), contract.Clean(i.Key),
 		contract.Clean(i.Rule), approvals, by).
 		Query(func(rows pgx.Rows) error {
 			if rows.Next() { // no row where the fence found none
@@ -94,8 +95,8 @@ func (s *session) Begin(ctx context.Context, i segment.Intent) (segment.Pulse, e
 // Settle writes how a call ended.
 func (s *session) Settle(ctx context.Context, e segment.Settlement) (segment.Pulse, error) {
 	f := s.batch(pass)
-	f.Queue(settleCall, s.run, s.generation, s.segment, e.Turn, e.Index, contract.Clean(e.Tool), string(e.Effect), contract.Clean(e.Digest),
-		string(e.Result.Kind), contract.Clean(e.Result.Code), contract.Clean(e.Result.Text), e.Result.Bytes)
+	f.Queue(settleCall, s.run, s.generation, s.segment, e.Turn, e.Index, contract.Clip(e.Tool, record.MaxTool), string(e.Effect), contract.Clean(e.Digest),
+		string(e.Result.Kind), contract.Clip(e.Result.Code, record.MaxCode), contract.Clip(e.Result.Text, record.MaxText), e.Result.Bytes)
 	p, err := f.send(ctx)
 	if err != nil {
 		return segment.Pulse{}, fmt.Errorf("settling call %d of turn %d of run %s: %w", e.Index, e.Turn, s.run, err)

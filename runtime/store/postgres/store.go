@@ -83,7 +83,7 @@ func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segmen
 	}
 	holder, again := s.doubtful.LoadAndDelete(a.Run)
 	if !again {
-		holder = contract.Clean(a.Holder) + "#" + rand.Text()
+		holder = contract.Clip(a.Holder, 512) + "#" + rand.Text()
 	}
 	c, sure, err := s.take(ctx, a, holder.(string), again)
 	if err != nil {

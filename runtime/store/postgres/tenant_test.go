@@ -70,6 +70,21 @@ func TestATenantsRightsToCalls(t *testing.T) {
 		`UPDATE ekiden.calls SET kind = 'perhaps', settled_at = now(), code = '', text = '', bytes = 0`:                                              check,
 		`INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield) VALUES ('{own}', '{ours}', 9, 0, 'waiting')`:               check,
 		`INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, wait) VALUES ('{own}', '{ours}', 9, 0, 'completed', '{}')`: check,
+		// what is larger than anything that a segment writes
+		outcome + `'waiting', repeat('x', 1048577))`: check, outcome2 + `repeat('c', 65), '', '')`: check, outcome2 + `'', repeat('m', 4097), '')`: check,
+		outcome2 + `'', '', repeat('r', 67108865))`: check,
+		`INSERT INTO ekiden.transcript (run_uid, namespace_uid, seq, generation, segment, kind, schema, body) VALUES ('{own}', '{ours}', 9, 0, 0, repeat('k', 65), 1, '')`: check,
+		`UPDATE ekiden.claims SET holder = repeat('h', 1025), lease_until = now()`:                                                                                         check,
+		`UPDATE ekiden.calls SET rule = repeat('r', 513) WHERE idx = 0`:                                                                                                    check, `UPDATE ekiden.calls SET approved_by = array_fill('x'::text, ARRAY[65]) WHERE idx = 0`: check,
+		`UPDATE ekiden.calls SET approved_by = ARRAY[repeat('b', 65537)] WHERE idx = 0`:          check,
+		`UPDATE ekiden.calls SET approvals = array_fill('{new}'::uuid, ARRAY[65]) WHERE idx = 0`: check,
+		settle + `code = repeat('c', 65), text = '' WHERE idx = 0`:                               check, settle + `code = '', text = repeat('t', 2097153) WHERE idx = 0`: check,
+		`INSERT INTO ekiden.calls (` + columns + `) VALUES ('{own}', '{ours}', 9, 0, 0, 0, repeat('t', 513), '', '', now())`: check,
+		`INSERT INTO ekiden.calls (` + columns + `) VALUES ('{own}', '{ours}', 9, 0, 0, 0, '', repeat('e', 65), '', now())`:  check,
+		`INSERT INTO ekiden.calls (` + columns + `) VALUES ('{own}', '{ours}', 9, 0, 0, 0, '', '', repeat('d', 129), now())`: check,
+		keep + `'n', '', '')`: check, // under a digest that is another's
+		keep + `repeat('n', 129), 'sha256:' || encode(sha256(''), 'hex'), '')`:                           check,
+		keep + `'n', 'sha256:' || encode(sha256(repeat('b', 65537)::bytea), 'hex'), repeat('b', 65537))`: check,
 		// what a call is, and that it was begun
 		`UPDATE ekiden.calls SET digest = '' WHERE idx = 0`: refused, `UPDATE ekiden.calls SET begun_at = NULL WHERE idx = 0`: refused,
 		`UPDATE ekiden.calls SET tool = ''`: refused, `UPDATE ekiden.calls SET key = ''`: refused, `UPDATE ekiden.calls SET effect = 'Read'`: refused,
@@ -98,6 +113,11 @@ func TestATenantsRightsToCalls(t *testing.T) {
 }
 
 const (
+	outcome  = `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, wait) VALUES ('{own}', '{ours}', 9, 0, `
+	outcome2 = `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, code, message, result) VALUES ('{own}', '{ours}', 9, 0, 'failed', `
+	settle   = `UPDATE ekiden.calls SET settled_at = now(), kind = 'answered', bytes = 0, `
+	keep     = `INSERT INTO ekiden.contracts (namespace_uid, server_uid, generation, name, digest, body) VALUES ('{ours}', '{new}', 1, `
+
 	columns = `run_uid, namespace_uid, turn, idx, generation, segment, tool, effect, digest, begun_at`
 	values  = `0, 0, '', '', '', now()`
 )
@@ -117,6 +137,6 @@ func (w *world) furnish(t *testing.T) types.UID {
 	}
 	w.fixture().Decide(t, run, contract.Delivery{Request: types.UID(uuid.NewString()), Seat: 1, Seats: 1, Phase: v1alpha1.ApprovalDenied})
 	w.policy(t, contract.PolicySet{})
-	w.exec(t, `INSERT INTO ekiden.contracts (namespace_uid, server_uid, generation, name, digest, body) VALUES ($1, $2, 1, 'n', '', '')`, w.namespace, uuid.NewString())
+	w.exec(t, `INSERT INTO ekiden.contracts (namespace_uid, server_uid, generation, name, digest, body) VALUES ($1, $2, 1, 'n', $3, '')`, w.namespace, uuid.NewString(), contract.Digest(nil))
 	return run
 }

@@ -7,6 +7,16 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
+// Bounds of what is stored, in bytes. The tables refuse more, so that nobody who reads one is given more than it can hold.
+const (
+	// MaxCode, MaxTool and MaxText are those of a code, of the name of a tool, and of the text of a call's result.
+	MaxCode = 64
+	MaxTool = 512
+	MaxText = 2 << 20
+	// MaxResult is that of a result: more than the longest answer of a model has.
+	MaxResult = 64 << 20
+)
+
 // Outcome is a stored outcome.
 type Outcome struct {
 	Yield, Code, Message, Result string
@@ -14,24 +24,42 @@ type Outcome struct {
 	Wait *string
 }
 
-// EncodeOutcome is the stored form of o, cleaned of what Postgres cannot hold. Equal outcomes have equal forms. What is waited
-// for is not cleaned but escaped: the digest of a call's arguments is that of these very arguments.
+// EncodeOutcome is the stored form of o, cleaned of what Postgres cannot hold and cut to its bounds. Equal outcomes have equal
+// forms. What is waited for is not cleaned but escaped: the digest of a call's arguments is that of these very arguments. Asks that
+// are too many are left out from behind: calls run in their order, and another segment asks about them.
 func EncodeOutcome(o contract.Outcome) (Outcome, error) {
 	if waits := o.Yield == contract.YieldWaiting; waits != (o.Wait != nil) {
 		return Outcome{}, fmt.Errorf("outcome %s: only one that waits says for what", o.Yield)
 	}
 	out := Outcome{
-		Yield: string(o.Yield), Code: contract.Clean(o.Code), Message: contract.Clean(o.Message), Result: contract.Clean(o.Result),
+		Yield: string(o.Yield), Code: contract.Clip(o.Code, MaxCode), Message: contract.Clip(o.Message, contract.MaxMessage),
+		Result: contract.Clip(o.Result, MaxResult),
 	}
 	if o.Wait != nil {
-		body, err := json.Marshal(o.Wait)
+		wait, err := encodeWait(*o.Wait)
 		if err != nil {
 			return Outcome{}, fmt.Errorf("encoding what is waited for: %w", err)
 		}
-		wait := string(body)
 		out.Wait = &wait
 	}
 	return out, nil
+}
+
+// encodeWait keeps as many asks as are promised and find room.
+func encodeWait(w contract.Wait) (string, error) {
+	w.Asks = w.Asks[:min(len(w.Asks), contract.MaxAsks)]
+	for {
+		body, err := json.Marshal(w)
+		switch {
+		case err != nil:
+			return "", err
+		case len(body) <= contract.MaxWait:
+			return string(body), nil
+		case len(w.Asks) <= 1:
+			return "", fmt.Errorf("it has %d bytes, and %d are the most", len(body), contract.MaxWait)
+		}
+		w.Asks = w.Asks[:len(w.Asks)-1]
+	}
 }
 
 // Decode reads a stored outcome. The error is contract.ErrSchema for a form this version does not know.

@@ -13,6 +13,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
+	"github.com/ekiden-dev/ekiden/runtime/store/record"
 )
 
 var lawsOfCalls = map[string]func(*testing.T, Fixture){
@@ -36,6 +37,7 @@ var lawsOfCalls = map[string]func(*testing.T, Fixture){
 	"a waiting outcome comes back whole, and can be repeated":                         waitingOutcome,
 	"an outcome waits if and only if it says for what":                                waitingForNothing,
 	"what Postgres cannot hold is cleaned from calls too":                             cleanedCalls,
+	"what is larger than a store holds is cut":                                        boundedCalls,
 	"calls that begin and settle at the same time do not hurt each other":             concurrentCalls,
 }
 
@@ -451,6 +453,29 @@ func waitingForNothing(t *testing.T, f Fixture) {
 	}
 	f.counts(t, run, Count{})
 	ok(t, s.Yield(t.Context(), waiting(), nil))
+}
+
+func boundedCalls(t *testing.T, f Fixture) {
+	run := f.admitted(t)
+	c, s, err := f.Store.Claim(t.Context(), segment.Ask{Run: run, Holder: strings.Repeat("h", 2000)})
+	ok(t, err)
+	begun(t, s, Intent(0, 0))
+	large := Settlement(0, 0, segment.ResultAnswered)
+	large.Result.Code, large.Result.Text = strings.Repeat("c", 100), strings.Repeat("é", record.MaxText)
+	settled(t, s, large)
+	refused := Settlement(0, 1, segment.ResultRefused)
+	refused.Tool = strings.Repeat("t", 1000)
+	settled(t, s, refused)
+	ok(t, s.Yield(t.Context(), contract.Outcome{Yield: contract.YieldFailed, Code: strings.Repeat("c", 100), Message: strings.Repeat("m", 9000)}, nil))
+	o := f.Outcome(t, run, c.Segment)
+	same(t, len(o.Code), record.MaxCode)
+	same(t, len(o.Message), contract.MaxMessage)
+	next, _ := f.claim(t, run, segment.Newest)
+	r := next.Journal[large.CallKey].Result
+	same(t, len(r.Code), record.MaxCode)
+	same(t, len(r.Text), record.MaxText)
+	same(t, r.Bytes, large.Result.Bytes)
+	same(t, len(next.Journal[refused.CallKey].Tool), record.MaxTool)
 }
 
 func cleanedCalls(t *testing.T, f Fixture) {

@@ -1,6 +1,9 @@
 -- +goose Up
 -- The tables of tool calls: what was begun and what came of it, what people decided, the policy that counts, and what tools
 -- are told to be. As in 00001 the line above each table says who writes it, and foreign keys carry namespace_uid along.
+--
+-- What a namespace's login may write is bounded in size, because the manager reads it for everybody. Segments keep to the bounds
+-- by themselves: runtime/store/record has them.
 
 -- segment: the journal. A row is the intent of a call, committed before anything of it is sent, and later how it ended. A
 -- call that was refused is settled without an intent.
@@ -13,25 +16,25 @@ CREATE TABLE ekiden.calls (
   -- of the claim that last began or settled the call, which may be a later one than that which began it first
   generation     bigint NOT NULL,
   segment        int NOT NULL CHECK (segment >= 0),
-  tool           text NOT NULL,
-  effect         text NOT NULL,
+  tool           text NOT NULL CHECK (octet_length(tool) <= 512),
+  effect         text NOT NULL CHECK (octet_length(effect) <= 64),
   -- empty, like key, for a call that was never begun
-  idempotency    text NOT NULL DEFAULT '',
-  key            text NOT NULL DEFAULT '',
+  idempotency    text NOT NULL DEFAULT '' CHECK (octet_length(idempotency) <= 64),
+  key            text NOT NULL DEFAULT '' CHECK (octet_length(key) <= 128),
   -- of the canonical arguments
-  digest         text NOT NULL,
+  digest         text NOT NULL CHECK (octet_length(digest) <= 128),
   -- what let the call through
-  rule           text NOT NULL DEFAULT '',
+  rule           text NOT NULL DEFAULT '' CHECK (octet_length(rule) <= 512),
   policy_version bigint NOT NULL DEFAULT 0 CHECK (policy_version >= 0),
-  approvals      uuid[] NOT NULL DEFAULT '{}',
-  approved_by    text[] NOT NULL DEFAULT '{}',
+  approvals      uuid[] NOT NULL DEFAULT '{}' CHECK (cardinality(approvals) <= 64),
+  approved_by    text[] NOT NULL DEFAULT '{}' CHECK (cardinality(approved_by) <= 64 AND octet_length(array_to_string(approved_by, '')) <= 65536),
   -- set with the row; NULL says that nothing of the call was sent
   begun_at       timestamptz,
   -- set once, together
   settled_at     timestamptz,
   kind           text CHECK (kind IN ('answered', 'failed', 'refused', 'indeterminate')),
-  code           text,
-  text           text,
+  code           text CHECK (octet_length(code) <= 64),
+  text           text CHECK (octet_length(text) <= 2097152),
   bytes          bigint CHECK (bytes >= 0),
   PRIMARY KEY (run_uid, lane, turn, idx),
   FOREIGN KEY (run_uid, lane, namespace_uid) REFERENCES ekiden.claims (run_uid, lane, namespace_uid),
@@ -74,6 +77,8 @@ CREATE TABLE ekiden.policies (
   namespace_uid uuid NOT NULL,
   version       bigint NOT NULL CHECK (version >= 1),
   body          text NOT NULL,
+  -- of the policies that the body holds, by their UIDs: no version is followed by one with an older state of the same policy
+  generations   jsonb NOT NULL DEFAULT '{}',
   at            timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (namespace_uid, version)
 );
@@ -84,11 +89,13 @@ CREATE TABLE ekiden.contracts (
   namespace_uid uuid NOT NULL,
   server_uid    uuid NOT NULL,
   generation    bigint NOT NULL CHECK (generation >= 0),
-  name          text NOT NULL,
+  name          text NOT NULL CHECK (octet_length(name) <= 128),
   digest        text NOT NULL,
   -- text, not jsonb: the digest is that of these very bytes
-  body          text NOT NULL,
+  body          text NOT NULL CHECK (octet_length(body) <= 65536),
   at            timestamptz NOT NULL DEFAULT now(),
+  -- nobody can put something else in the place of what a revision has pinned
+  CHECK (digest = 'sha256:' || encode(sha256(convert_to(body, 'UTF8')), 'hex')),
   -- with the namespace, though UIDs of servers are unique: nobody can take the place of another namespace's server
   PRIMARY KEY (namespace_uid, server_uid, generation, name)
 );
@@ -100,6 +107,13 @@ ALTER TABLE ekiden.outcomes DROP CONSTRAINT outcomes_yield_check;
 ALTER TABLE ekiden.outcomes ADD CONSTRAINT outcomes_yield_check
   CHECK (yield IN ('completed', 'ceiling', 'waiting', 'checkpoint', 'cancelled', 'failed'));
 ALTER TABLE ekiden.outcomes ADD CONSTRAINT outcomes_wait_check CHECK ((yield = 'waiting') = (wait IS NOT NULL));
+
+-- Bounds for the tables of 00001. They are for new rows: what is there already is not looked at, so that no row of a tenant can
+-- keep this migration from being carried out.
+ALTER TABLE ekiden.claims ADD CONSTRAINT claims_bounds CHECK (octet_length(holder) <= 1024) NOT VALID;
+ALTER TABLE ekiden.transcript ADD CONSTRAINT transcript_bounds CHECK (octet_length(kind) <= 64 AND octet_length(body) <= 268435456) NOT VALID;
+ALTER TABLE ekiden.outcomes ADD CONSTRAINT outcomes_bounds
+  CHECK (octet_length(code) <= 64 AND octet_length(message) <= 4096 AND octet_length(result) <= 67108864 AND octet_length(wait) <= 1048576) NOT VALID;
 
 -- What a namespace's login may do with them. Policies and the inbox it only reads. Of a call it changes who holds it and how
 -- it ended, not what it is or that it was begun.
