@@ -11,7 +11,7 @@ const ApprovalCall ApprovalType = "Call"
 
 // ApprovalRequestSpec is one question, and the answer to it.
 //
-// +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type && self.call == oldSelf.call && self.runRef == oldSelf.runRef && self.requester == oldSelf.requester && has(self.policy) == has(oldSelf.policy) && (!has(self.policy) || self.policy == oldSelf.policy) && self.pool == oldSelf.pool && self.seat == oldSelf.seat && self.seats == oldSelf.seats && self.expiresAt == oldSelf.expiresAt",message="only spec.decision can be set: what is asked does not change"
+// +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type && self.call == oldSelf.call && self.runRef == oldSelf.runRef && self.requester == oldSelf.requester && has(self.policy) == has(oldSelf.policy) && (!has(self.policy) || self.policy == oldSelf.policy) && self.pool == oldSelf.pool && self.seat == oldSelf.seat && self.seats == oldSelf.seats && has(self.note) == has(oldSelf.note) && (!has(self.note) || self.note == oldSelf.note) && self.expiresAt == oldSelf.expiresAt",message="only spec.decision can be set: what is asked does not change"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || (has(self.decision) && self.decision == oldSelf.decision)",message="spec.decision is final: a request is decided once"
 // +kubebuilder:validation:XValidation:rule="self.seat <= self.seats",message="spec.seat counts up to spec.seats",fieldPath=".seat"
 type ApprovalRequestSpec struct {
@@ -34,6 +34,13 @@ type ApprovalRequestSpec struct {
 	// policy says which rule asks. Unset means that no rule does: the effect of the tool, or its definition, does.
 	// +optional
 	Policy ApprovalPolicyReference `json:"policy,omitempty,omitzero"`
+
+	// note says what is out of the ordinary about the question, such as an earlier call of the tool whose outcome nobody knows.
+	// Unset means nothing.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Note string `json:"note,omitempty"`
 
 	// pool names the approvers: whoever may approve the virtual resource approverpools of this name.
 	// +required

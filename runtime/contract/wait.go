@@ -43,7 +43,9 @@ type Ask struct {
 	Digest    string `json:"digest"`
 	// Policy is the rule that asks. Zero means that the tool's effect or the definition does.
 	Policy v1alpha1.ApprovalPolicyReference `json:"policy,omitzero"`
-	Pool   string                           `json:"pool"`
+	// Note is what is out of the ordinary about the question, in a sentence, or empty.
+	Note string `json:"note,omitempty"`
+	Pool string `json:"pool"`
 	// Seats is how many different people have to approve.
 	Seats int32 `json:"seats"`
 	// ExpiresSeconds is how long they have, in seconds from the outcome that holds the ask.
@@ -97,6 +99,8 @@ func (a Ask) check() error {
 	case p != (v1alpha1.ApprovalPolicyReference{}) && (p.Namespace == "" || p.Name == "" || p.Rule == ""),
 		len(p.Namespace) > 63 || len(p.Name) > 253 || len(p.Rule) > 63:
 		return errors.New("its policy is none")
+	case len(a.Note) > MaxMessage:
+		return fmt.Errorf("its note has %d bytes", len(a.Note))
 	case len(a.Pool) > 63 || !poolPattern.MatchString(a.Pool):
 		return errors.New("the name of its pool is none")
 	case a.Seats < 1 || a.Seats > MaxSeats:

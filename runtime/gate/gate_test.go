@@ -334,3 +334,33 @@ func TestAnAgentWithoutToolsOrGrant(t *testing.T) {
 		t.Errorf("without a grant: %+v", r)
 	}
 }
+
+// TestWhatIsOutOfTheOrdinary is told to whoever is asked.
+func TestWhatIsOutOfTheOrdinary(t *testing.T) {
+	t.Parallel()
+	broken := rule("small", v1alpha1.PolicyAllow, v1alpha1.PolicyApproval{})
+	broken.Match.Expression = "args.nothing <= 100"
+	for name, tc := range map[string]struct {
+		given gate.Circumstances
+		words []string
+	}{
+		"a question as usual":                    {gate.Circumstances{Left: 1}, nil},
+		"a rule that could not be evaluated":     {gate.Circumstances{Left: 1, Rules: rules(broken)}, []string{"small", "nothing"}},
+		"an earlier call that nobody knows of":   {gate.Circumstances{Left: 1, Doubtful: map[string]bool{"payments/refund": true}}, []string{"Nobody knows"}},
+		"an earlier call of another tool":        {gate.Circumstances{Left: 1, Doubtful: map[string]bool{"payments/other": true}}, nil},
+		"both are told, the earlier call before": {gate.Circumstances{Left: 1, Rules: rules(broken), Doubtful: map[string]bool{"payments/refund": true}}, []string{"Nobody knows", "nothing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := opened(t).Judge(gate.Proposal{Tool: "pay", Arguments: args}, tc.given).(gate.Wanted)
+			if !asked || (w.Ask.Note == "") != (len(tc.words) == 0) {
+				t.Fatalf("%+v", w)
+			}
+			for _, word := range tc.words {
+				if !strings.Contains(w.Ask.Note, word) {
+					t.Errorf("the note %q does not say %q", w.Ask.Note, word)
+				}
+			}
+		})
+	}
+}

@@ -83,14 +83,18 @@ func (g *Gate) decide(q question) Verdict {
 		return q.refused(RefusedExpired, fmt.Sprintf(
 			"The call of %s needs an approval, and nobody decided in time. Nothing was called. Go on without it, or say what you could not do.", q.t.Name))
 	default:
-		return q.wanted(d, answer)
+		return q.wanted(d, answer, doubtful)
 	}
 }
 
 // wanted asks people, if the call can be put before them.
-func (q question) wanted(d policy.Decision, answer contract.Answer) Verdict {
+func (q question) wanted(d policy.Decision, answer contract.Answer, doubtful bool) Verdict {
+	note := d.Problem
+	if doubtful {
+		note = strings.TrimSpace("Nobody knows what an earlier call of this tool in this run has done: look first whether this one was done already. " + note)
+	}
 	ask := contract.Ask{
-		Turn: q.p.Turn, Index: q.p.Index, Tool: q.t.id(), Effect: q.t.Effect, Digest: q.args.digest, Policy: d.Rule,
+		Turn: q.p.Turn, Index: q.p.Index, Tool: q.t.id(), Effect: q.t.Effect, Digest: q.args.digest, Policy: d.Rule, Note: contract.Clip(note, contract.MaxMessage),
 		Pool: d.Approval.Pool, Seats: answer.Seats, ExpiresSeconds: d.Approval.ExpiresSeconds,
 	}
 	if q.t.Show != v1alpha1.ShowDigest {

@@ -204,7 +204,8 @@ func TestCalls(t *testing.T) {
 			segmenttest.Calls(segmenttest.Call("get", `{}`), segmenttest.Call("note", `{}`), segmenttest.Call("refund", `{"n":2}`)))
 		done(t, w, m)
 		wait := outcome(t, w, 0).Wait
-		if wait == nil || len(wait.Asks) != 1 || wait.Asks[0].Tool != "crm/refund" || wait.Asks[0].Pool != "default" {
+		if wait == nil || len(wait.Asks) != 1 || wait.Asks[0].Tool != "crm/refund" || wait.Asks[0].Pool != "default" ||
+			!strings.Contains(wait.Asks[0].Note, "Nobody knows") {
 			t.Fatalf("waits for %+v", wait)
 		}
 		if diff := cmp.Diff([]string{`refund{"n":1}`, `get{}`, `note{}`}, w.Tools.Calls()); diff != "" {

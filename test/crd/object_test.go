@@ -98,6 +98,7 @@ spec:
   runRef: {name: triage-4711, uid: 5f0c3f4e-0000-4000-8000-000000000000}
   requester: {user: dana, groups: [support]}
   policy: {name: default, namespace: support, rule: money}
+  note: Look first whether this was done already.
   pool: finance
   seat: 2
   seats: 2

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
 // Name is the name of a request. It is a function of the run, the call, the seat and how often the seat was asked before, so
@@ -50,6 +51,7 @@ func Build(run *v1alpha1.AgentRun, principal v1alpha1.Principal, r lifecycle.Rai
 			RunRef:    v1alpha1.RunReference{Name: run.Name, UID: run.UID},
 			Requester: principal,
 			Policy:    r.Ask.Policy,
+			Note:      contract.Clip(shown(r.Ask.Note), contract.MaxMessage),
 			Pool:      r.Ask.Pool,
 			Seat:      r.Seat,
 			Seats:     r.Ask.Seats,
