@@ -2,9 +2,9 @@ package postgres_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,11 +108,7 @@ func TestATenantThatHoldsALockDelaysItsPolicy(t *testing.T) {
 		ok(t, err)
 	}
 	set := contract.PolicySet{Sources: []contract.PolicySource{{Namespace: "team", Name: "default", UID: "u", Generation: 1}}}
-	started := time.Now()
 	is(t, w.Project(t.Context(), w.namespace, set), ledger.ErrUnavailable)
-	if took := time.Since(started); took > 6*time.Second {
-		t.Errorf("the manager waited %s", took)
-	}
 	ok(t, conn.Ping(t.Context())) // it has its time
 	ok(t, w.Project(t.Context(), types.UID(uuid.NewString()), set))
 
@@ -131,24 +127,23 @@ func TestATenantThatHoldsManyLocks(t *testing.T) {
 	w := newWorld(t)
 	n := w.provision(t, w.namespace, "p")
 	const locks = 5
+	var holders sync.WaitGroup
+	defer holders.Wait()
 	for i := range locks {
 		run := w.admitted(t)
 		w.held(t, run, 0, 0)
 		conn := connect(t, w.DSN(n.Login(), "p"))
-		go func() {
+		holders.Go(func() {
 			_, _ = conn.PgConn().Exec(t.Context(), fmt.Sprintf(`BEGIN; UPDATE ekiden.claims SET beat = now() WHERE run_uid = '%s'; SELECT pg_sleep(%f); ROLLBACK`, run, 1.5*float64(i+1))).ReadAll()
-		}()
+		})
 	}
 	for w.number(t, `SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND wait_event = 'PgSleep'`, n.Login()) < locks {
 		if t.Context().Err() != nil {
 			return
 		}
 	}
-	started := time.Now()
-	err := w.Project(t.Context(), w.namespace, contract.PolicySet{})
-	if took := time.Since(started); !errors.Is(err, ledger.ErrUnavailable) || took > 5*time.Second {
-		t.Errorf("after %s: %v", took, err)
-	}
+	// Whoever waited for each in turn would have all of them in the end.
+	is(t, w.Project(t.Context(), w.namespace, contract.PolicySet{}), ledger.ErrUnavailable)
 }
 
 // TestAPolicyOfBeforeGenerationsWereKept is followed by any, also by one with what jsonb refuses.
