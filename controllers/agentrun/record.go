@@ -2,7 +2,6 @@ package agentrun
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,7 @@ func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *obse
 	if rep == (lifecycle.Report{}) {
 		return nil
 	}
-	rep.Message = fit(rep.Message, contract.MaxMessage, contract.MaxMessage)
+	rep.Message = contract.Fit(rep.Message, contract.MaxMessage, contract.MaxMessage)
 	before := run.DeepCopy()
 	report(run, o, rep)
 	for _, e := range d.Do {
@@ -63,7 +62,7 @@ func report(run *v1alpha1.AgentRun, o *observation, rep lifecycle.Report) {
 	case o.Admission != nil:
 		// What was said at the admission stands: the ledger does not keep it.
 		if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Status != metav1.ConditionTrue {
-			set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, fit(o.unfit, contract.MaxMessage/2, contract.MaxMessage/2))
+			set(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, contract.Fit(o.unfit, contract.MaxMessage/2, contract.MaxMessage/2))
 		}
 	case rep.Ended:
 		set(v1alpha1.ConditionAccepted, metav1.ConditionFalse, rep.Reason, rep.Message)
@@ -159,7 +158,7 @@ func end(s *v1alpha1.AgentRunStatus, o *observation, rep lifecycle.Report) {
 		s.Result.PartialReason = v1alpha1.ReasonLimitReached
 	}
 	// The text takes what the rest leaves.
-	s.Result.Text = fit(out.Result, contract.MaxInlineResult, maxStatus-inJSON(s)-len(`"text":"",`))
+	s.Result.Text = contract.Fit(out.Result, contract.MaxInlineResult, maxStatus-contract.InJSON(s)-len(`"text":"",`))
 	if int64(len(s.Result.Text)) >= o.record.ResultBytes {
 		s.Result.Completeness = v1alpha1.Whole
 	}
@@ -167,26 +166,6 @@ func end(s *v1alpha1.AgentRunStatus, o *observation, rep lifecycle.Report) {
 
 // maxStatus is the most bytes of a status as the API server stores it: in JSON, where one byte of text may take six.
 const maxStatus = 8 << 10
-
-// fit is the beginning of s, at most limit bytes long and at most room bytes in JSON, cut between runes.
-func fit(s string, limit, room int) string {
-	s = contract.Clip(s, limit)
-	if len(s)*6 <= room || inJSON(s)-2 <= room {
-		return s
-	}
-	for i, r := range s {
-		if room -= inJSON(string(r)) - 2; room < 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
-
-// inJSON is how many bytes v takes in JSON. What is measured here marshals.
-func inJSON(v any) int {
-	b, _ := json.Marshal(v)
-	return len(b)
-}
 
 // tell emits an event for a change of reason, and counts an end. The event's words are the condition's.
 func (r *Reconciler) tell(before, run *v1alpha1.AgentRun, rep lifecycle.Report) {

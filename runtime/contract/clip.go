@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,4 +22,25 @@ func Clip(s string, limit int) string {
 // Clean is s with invalid UTF-8 and NUL replaced by U+FFFD.
 func Clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// Fit is the beginning of s, cleaned, at most limit bytes long and at most room bytes in JSON, where one byte may take six. It
+// is cut between runes.
+func Fit(s string, limit, room int) string {
+	s = Clip(s, limit)
+	if len(s)*6 <= room || InJSON(s)-len(`""`) <= room {
+		return s
+	}
+	for i, r := range s {
+		if room -= InJSON(string(r)) - len(`""`); room < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// InJSON is how many bytes v takes in JSON. What is measured marshals.
+func InJSON(v any) int {
+	b, _ := json.Marshal(v)
+	return len(b)
 }

@@ -73,6 +73,7 @@ var house = []entry{
 	{step: 5, side: right, knows: pure, pattern: "runtime/segment/..."},
 
 	{step: 4, side: left, knows: pure, pattern: "controllers/agentrun/lifecycle"},
+	{step: 4, side: left, knows: pure, pattern: "controllers/pod"},
 	{step: 4, side: left, knows: pure, pattern: "controllers/approval/decide"},
 	{step: 4, side: left, knows: pure, pattern: "controllers/definition/compile"},
 	{step: 4, side: right, knows: pure, pattern: "runtime/prompt"},

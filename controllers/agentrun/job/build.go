@@ -5,11 +5,11 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -43,77 +43,28 @@ func Build(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, ima
 			PodReplacementPolicy: ptr(batchv1.Failed),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{AnnotationRun: run.Name}},
-				Spec:       pod(run, k, t, image),
+				Spec:       podOf(run, k, t, image),
 			},
 		},
 	}
 }
 
-func pod(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image string) corev1.PodSpec {
-	args := []string{
-		"--run=" + string(run.UID),
-		"--segment=" + strconv.Itoa(k.Segment),
-		"--attempt=" + strconv.Itoa(k.Attempt),
-		"--dsn-file=" + contract.PostgresDir + "/" + contract.PostgresKey,
-		"--termination-log=" + contract.TerminationLog,
-	}
-	volumes := []corev1.Volume{secretVolume("postgres", contract.PostgresSecret, contract.PostgresKey, contract.PostgresKey, false)}
-	mounts := []corev1.VolumeMount{{Name: "postgres", MountPath: contract.PostgresDir, ReadOnly: true}}
-	if c := t.Credential; c.Name != "" {
-		args = append(args, "--credential-file="+contract.CredentialDir+"/"+contract.CredentialFile)
-		// Optional, so that the segment can say which key is missing; a required one would leave the pod waiting without a word.
-		volumes = append(volumes, secretVolume("model", c.Name, c.Key, contract.CredentialFile, true))
-		mounts = append(mounts, corev1.VolumeMount{Name: "model", MountPath: contract.CredentialDir, ReadOnly: true})
-	}
+func podOf(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image string) corev1.PodSpec {
+	p := pod.Spec(pod.Work{
+		Container: contract.SegmentContainer,
+		Image:     image,
+		Args:      []string{"--run=" + string(run.UID), "--segment=" + strconv.Itoa(k.Segment), "--attempt=" + strconv.Itoa(k.Attempt)},
+		Env: []corev1.EnvVar{
+			{Name: "POD_NAME", ValueFrom: field("metadata.name")},
+			{Name: "POD_UID", ValueFrom: field("metadata.uid")},
+		},
+		Credential: t.Credential, CredentialVolume: "model",
+	})
+	p.ActiveDeadlineSeconds = ptr(int64((lifecycle.StartWithin + t.PodTime()).Seconds()))
 	if len(t.Tools) > 0 {
-		args = append(args, "--tool-credentials-dir="+contract.ToolDir)
-		volumes = append(volumes, toolVolume(t.Tools))
-		mounts = append(mounts, corev1.VolumeMount{Name: "tools", MountPath: contract.ToolDir, ReadOnly: true})
+		pod.Mount(&p, toolVolume(t.Tools), contract.ToolDir, "--tool-credentials-dir="+contract.ToolDir)
 	}
-	return corev1.PodSpec{
-		RestartPolicy:                 corev1.RestartPolicyNever,
-		AutomountServiceAccountToken:  new(bool),
-		EnableServiceLinks:            new(bool),
-		TerminationGracePeriodSeconds: ptr(int64(contract.StopGrace.Seconds())),
-		ActiveDeadlineSeconds:         ptr(int64((lifecycle.StartWithin + t.PodTime()).Seconds())),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   ptr(true),
-			RunAsUser:      ptr[int64](65532),
-			RunAsGroup:     ptr[int64](65532),
-			FSGroup:        ptr[int64](65532),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Volumes: volumes,
-		Containers: []corev1.Container{{
-			Name:  contract.SegmentContainer,
-			Image: image,
-			Args:  args,
-			Env: []corev1.EnvVar{
-				{Name: "POD_NAME", ValueFrom: field("metadata.name")},
-				{Name: "POD_UID", ValueFrom: field("metadata.uid")},
-			},
-			VolumeMounts:           mounts,
-			TerminationMessagePath: contract.TerminationLog,
-			// Never the log: it holds the words of the model, which whoever may see a run's status need not be shown.
-			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
-			},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: new(bool),
-				ReadOnlyRootFilesystem:   ptr(true),
-				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-		}},
-	}
-}
-
-func secretVolume(name, secret, key, path string, optional bool) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: secret, Items: []corev1.KeyToPath{{Key: key, Path: path}},
-		DefaultMode: ptr[int32](0o440), Optional: ptr(optional),
-	}}}
+	return p
 }
 
 // toolVolume holds a directory for each tool server, with its key. Optional, as the model's key is.

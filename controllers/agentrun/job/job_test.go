@@ -149,7 +149,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-var resources = pod(given.Run("r", "ns"), lifecycle.AttemptKey{}, contract.Terms{}, "").Containers[0].Resources
+var resources = podOf(given.Run("r", "ns"), lifecycle.AttemptKey{}, contract.Terms{}, "").Containers[0].Resources
 
 func TestResourcesAreBounded(t *testing.T) {
 	t.Parallel()

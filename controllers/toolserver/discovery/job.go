@@ -8,13 +8,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
 	"github.com/ekiden-dev/ekiden/controllers/definition/compile"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -66,67 +66,15 @@ func Build(s *v1alpha1.ToolServer, namespace types.UID, image string) (*batchv1.
 			PodReplacementPolicy:    ptr(batchv1.Failed),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{AnnotationServer: s.Name}},
-				Spec:       pod(string(question), server.Credentials.SecretRef, image),
+				Spec: pod.Spec(pod.Work{
+					Container: container, Image: image, Args: []string{"discover"},
+					// Kubernetes expands $(NAME) and $$ in a value. Inside a JSON string the escape means the same letter.
+					Env:        []corev1.EnvVar{{Name: contract.DiscoveryEnv, Value: strings.ReplaceAll(string(question), "$", `\u0024`)}},
+					Credential: server.Credentials.SecretRef, CredentialVolume: "credential",
+				}),
 			},
 		},
 	}, nil
-}
-
-func pod(question string, credential v1alpha1.KeyReference, image string) corev1.PodSpec {
-	args := []string{
-		"discover",
-		"--dsn-file=" + contract.PostgresDir + "/" + contract.PostgresKey,
-		"--termination-log=" + contract.TerminationLog,
-	}
-	volumes := []corev1.Volume{secretVolume("postgres", contract.PostgresSecret, contract.PostgresKey, contract.PostgresKey, false)}
-	mounts := []corev1.VolumeMount{{Name: "postgres", MountPath: contract.PostgresDir, ReadOnly: true}}
-	if credential.Name != "" {
-		args = append(args, "--credential-file="+contract.CredentialDir+"/"+contract.CredentialFile)
-		// Optional, so that the pod can say which key is missing; a required one would leave it waiting without a word.
-		volumes = append(volumes, secretVolume("credential", credential.Name, credential.Key, contract.CredentialFile, true))
-		mounts = append(mounts, corev1.VolumeMount{Name: "credential", MountPath: contract.CredentialDir, ReadOnly: true})
-	}
-	return corev1.PodSpec{
-		RestartPolicy:                 corev1.RestartPolicyNever,
-		AutomountServiceAccountToken:  new(bool),
-		EnableServiceLinks:            new(bool),
-		TerminationGracePeriodSeconds: ptr(int64(contract.StopGrace.Seconds())),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   ptr(true),
-			RunAsUser:      ptr[int64](65532),
-			RunAsGroup:     ptr[int64](65532),
-			FSGroup:        ptr[int64](65532),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Volumes: volumes,
-		Containers: []corev1.Container{{
-			Name:  container,
-			Image: image,
-			Args:  args,
-			// Kubernetes expands $(NAME) and $$ in a value. Inside a JSON string the escape means the same letter.
-			Env:                    []corev1.EnvVar{{Name: contract.DiscoveryEnv, Value: strings.ReplaceAll(question, "$", `\u0024`)}},
-			VolumeMounts:           mounts,
-			TerminationMessagePath: contract.TerminationLog,
-			// Never the log: it may hold the words of the server.
-			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
-			},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: new(bool),
-				ReadOnlyRootFilesystem:   ptr(true),
-				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-		}},
-	}
-}
-
-func secretVolume(name, secret, key, path string, optional bool) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: secret, Items: []corev1.KeyToPath{{Key: key, Path: path}},
-		DefaultMode: ptr[int32](0o440), Optional: ptr(optional),
-	}}}
 }
 
 func ptr[T any](v T) *T { return &v }

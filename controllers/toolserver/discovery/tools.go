@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +50,7 @@ func describe(tools []v1alpha1.DiscoveredTool, contracts []contract.ToolContract
 	if len(tools) == 0 {
 		return nil
 	}
-	room := (maxShown-inJSON(tools))/len(tools) - len(`,"description":""`)
+	room := (maxShown-contract.InJSON(tools))/len(tools) - len(`,"description":""`)
 	if room < 0 {
 		return errors.New("the names of its tools do not fit into the status: offer fewer, or with shorter names")
 	}
@@ -60,27 +59,9 @@ func describe(tools []v1alpha1.DiscoveredTool, contracts []contract.ToolContract
 		words[c.Name] = strings.TrimSpace(c.Description)
 	}
 	for i := range tools {
-		tools[i].Description = fit(words[tools[i].Name], maxDescription, room)
+		tools[i].Description = contract.Fit(words[tools[i].Name], maxDescription, room)
 	}
 	return nil
-}
-
-// fit is the beginning of s, at most limit bytes long and at most room bytes in JSON, where one byte may take six. It is
-// cut between runes.
-func fit(s string, limit, room int) string {
-	s = contract.Clip(s, limit)
-	for i, r := range s {
-		if room -= inJSON(string(r)) - len(`""`); room < 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
-
-// inJSON is how many bytes v takes in JSON. What is measured here marshals.
-func inJSON(v any) int {
-	b, _ := json.Marshal(v)
-	return len(b)
 }
 
 // same reports whether two lists are of the same contracts.

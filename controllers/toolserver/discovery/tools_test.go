@@ -42,7 +42,7 @@ func TestTheStatusIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if size := inJSON(tools); size > maxShown {
+			if size := contract.InJSON(tools); size > maxShown {
 				t.Errorf("%d bytes", size)
 			}
 			for _, s := range tools {
