@@ -5,10 +5,8 @@ package agentrun
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +16,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/requeue"
 )
 
 // The rights this package needs. controller-gen reads them from here.
@@ -56,16 +55,9 @@ type Reconciler struct {
 // rounds bounds how often one reconcile decides. A deletion whose pod has just ended needs five; more than these would be two decisions undoing each other.
 const rounds = 10
 
-// soon is when to look again at what the cache does not show yet.
-const soon = 100 * time.Millisecond
-
 // Reconcile observes, decides, acts, records.
 func (r *Reconciler) Reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctrl.Result, error) {
-	result, err := r.reconcile(ctx, run)
-	if apierrors.IsConflict(err) { // the cache lags behind a write, mostly one of our own
-		return ctrl.Result{RequeueAfter: soon}, nil
-	}
-	return result, err
+	return requeue.OnConflict(r.reconcile(ctx, run))
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctrl.Result, error) {
@@ -92,15 +84,7 @@ func (r *Reconciler) reconcile(ctx context.Context, run *v1alpha1.AgentRun) (ctr
 		if d.Report.Ended { // what comes after an end: a pod to stop, a finalizer to let go, a time to live
 			continue
 		}
-		return wake(seen.Now, d.Wake), nil
+		return requeue.At(seen.Now, d.Wake), nil
 	}
 	return ctrl.Result{}, fmt.Errorf("run %s/%s: no decision held after %d rounds", run.Namespace, run.Name, rounds)
-}
-
-// wake turns an instant of the ledger's clock into a pause, at least 50 ms long so that a rounding never spins.
-func wake(now, at time.Time) ctrl.Result {
-	if at.IsZero() {
-		return ctrl.Result{}
-	}
-	return ctrl.Result{RequeueAfter: max(at.Sub(now), 50*time.Millisecond)}
 }

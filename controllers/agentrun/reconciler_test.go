@@ -29,6 +29,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/requeue"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/given"
 )
@@ -322,7 +323,7 @@ func TestAManagerWithAStaleCacheStartsNothingTwice(t *testing.T) {
 			}
 			// A look at the run as it was before the first one.
 			before := w.run().ResourceVersion
-			if again, err := w.Reconcile(t.Context(), first); err != nil || again.RequeueAfter != soon || w.run().ResourceVersion != before {
+			if again, err := w.Reconcile(t.Context(), first); err != nil || again.RequeueAfter != requeue.Soon || w.run().ResourceVersion != before {
 				t.Errorf("got %v, %v; want nothing written and another look soon", again, err)
 			}
 			w.stale = nil
@@ -927,7 +928,7 @@ func TestWake(t *testing.T) {
 		"in the past":   {at: noon.Add(-time.Hour), want: 50 * time.Millisecond},
 		"a blink later": {at: noon.Add(time.Nanosecond), want: 50 * time.Millisecond},
 	} {
-		if got := wake(noon, tc.at).RequeueAfter; got != tc.want {
+		if got := requeue.At(noon, tc.at).RequeueAfter; got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -19,6 +18,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/approval/decide"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/requeue"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -59,20 +59,9 @@ type Reconciler struct {
 	Wake func(run types.NamespacedName)
 }
 
-// soon is when to look again at what the cache does not show yet.
-const soon = 100 * time.Millisecond
-
 // Reconcile observes, decides, records, and tells the run.
 func (r *Reconciler) Reconcile(ctx context.Context, request *v1alpha1.ApprovalRequest) (ctrl.Result, error) {
-	result, err := r.reconcile(ctx, request)
-	switch {
-	case apierrors.IsConflict(err): // the cache lags behind a write, mostly one of our own
-		return ctrl.Result{RequeueAfter: soon}, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // and soon there is nothing to reconcile
-		return ctrl.Result{}, nil
-	default:
-		return result, err
-	}
+	return requeue.Settle(r.reconcile(ctx, request))
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request *v1alpha1.ApprovalRequest) (ctrl.Result, error) {
@@ -106,7 +95,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request *v1alpha1.ApprovalRe
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("acting: %w", err)
 	}
-	return wake(seen.Now, d.Wake), nil
+	return requeue.At(seen.Now, d.Wake), nil
 }
 
 // act tells the run.
@@ -121,12 +110,4 @@ func (r *Reconciler) act(ctx context.Context, request *v1alpha1.ApprovalRequest,
 		r.Wake(types.NamespacedName{Namespace: request.Namespace, Name: run.Name})
 	}
 	return nil
-}
-
-// wake turns an instant of the ledger's clock into a pause, at least 50 ms long so that a rounding never spins.
-func wake(now, at time.Time) ctrl.Result {
-	if at.IsZero() {
-		return ctrl.Result{}
-	}
-	return ctrl.Result{RequeueAfter: max(at.Sub(now), 50*time.Millisecond)}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/controllers/metrics"
+	"github.com/ekiden-dev/ekiden/controllers/requeue"
 	"github.com/ekiden-dev/ekiden/test/given"
 )
 
@@ -147,7 +148,7 @@ func TestAnExpiryThatADecisionHasOvertakenIsNot(t *testing.T) {
 		w.beforePatch = nil
 		w.decide("a", denied, "alice", "")
 	}
-	if got := w.look("a"); got.RequeueAfter != soon {
+	if got := w.look("a"); got.RequeueAfter != requeue.Soon {
 		t.Errorf("looks again after %s", got.RequeueAfter)
 	}
 	w.wantDelivered()
@@ -180,7 +181,7 @@ func TestARequestThatIsDeletedIsWorthNothing(t *testing.T) {
 			another.Annotations = map[string]string{"x": "y"}
 			w.ok(w.api.Update(t.Context(), another))
 		}
-		if got := w.look("a"); got.RequeueAfter != soon {
+		if got := w.look("a"); got.RequeueAfter != requeue.Soon {
 			t.Errorf("looks again after %s", got.RequeueAfter)
 		}
 		w.wantDelivered()

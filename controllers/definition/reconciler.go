@@ -5,7 +5,6 @@ package definition
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/definition/compile"
+	"github.com/ekiden-dev/ekiden/controllers/requeue"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -37,15 +37,7 @@ type Reconciler struct {
 
 // Reconcile gathers, compiles, publishes, records, and prunes what the record made superfluous.
 func (r *Reconciler) Reconcile(ctx context.Context, def *v1alpha1.AgentDefinition) (ctrl.Result, error) {
-	err := r.reconcile(ctx, def)
-	switch {
-	case apierrors.IsConflict(err): // the cache lags behind a write, mostly one of our own
-		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // and soon there is nothing to reconcile
-		return ctrl.Result{}, nil
-	default:
-		return ctrl.Result{}, err
-	}
+	return requeue.Settle(ctrl.Result{}, r.reconcile(ctx, def))
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, def *v1alpha1.AgentDefinition) error {

@@ -5,16 +5,15 @@ package toolserver
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/requeue"
 	"github.com/ekiden-dev/ekiden/controllers/toolserver/discovery"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
@@ -57,15 +56,7 @@ type Reconciler struct {
 
 // Reconcile gathers, decides, acts, records.
 func (r *Reconciler) Reconcile(ctx context.Context, server *v1alpha1.ToolServer) (ctrl.Result, error) {
-	result, err := r.reconcile(ctx, server)
-	switch {
-	case apierrors.IsConflict(err): // the cache lags behind a write, mostly one of our own
-		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // and soon there is nothing to reconcile
-		return ctrl.Result{}, nil
-	default:
-		return result, err
-	}
+	return requeue.Settle(r.reconcile(ctx, server))
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, server *v1alpha1.ToolServer) (ctrl.Result, error) {

@@ -64,6 +64,7 @@ var house = []entry{
 
 	{step: 6, side: left, knows: world, pattern: "controllers/ledger/..."},
 	{step: 6, side: left, knows: world, pattern: "controllers/metrics"},
+	{step: 6, side: left, knows: world, pattern: "controllers/requeue"},
 	{step: 6, side: left, knows: world, pattern: "controllers/approval/guard"},
 	{step: 6, side: right, knows: world, pattern: "runtime/egress"},
 
