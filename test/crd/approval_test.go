@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -519,6 +520,15 @@ func TestRequestsGoWithWhatTheyBelongTo(t *testing.T) {
 		if err := admin.Create(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
+		// The garbage collector acts on what it has heard of. It hears of the requests in the order in which they were made:
+		// once this one, whose run is gone, is collected, it knows of the one above.
+		before := given.Run(fresh("run"), run.Namespace)
+		before.UID = types.UID(uuid.NewString())
+		witness := given.Request(fresh("witness"), run.Namespace, given.OfRun(before))
+		if err := admin.Create(t.Context(), witness); err != nil {
+			t.Fatal(err)
+		}
+		gone(t, admin, witness)
 		return admin, run, request
 	}
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
