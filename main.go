@@ -17,8 +17,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers"
+	"github.com/ekiden-dev/ekiden/controllers/install"
 	ledgerpostgres "github.com/ekiden-dev/ekiden/controllers/ledger/postgres"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
 )
@@ -85,6 +83,7 @@ func command() *cobra.Command {
 			return postgres.Migrate(cmd.Context(), dsn)
 		},
 	})
+	root.AddCommand(checkCommand(&o.dsnFile), uninstallCommand())
 	return root
 }
 
@@ -133,8 +132,8 @@ func run(ctx context.Context, o options) error {
 }
 
 func newManager(o options) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	scheme, err := scheme()
+	if err != nil {
 		return nil, err
 	}
 	config, err := ctrl.GetConfig()
@@ -150,7 +149,7 @@ func newManager(o options) (ctrl.Manager, error) {
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.healthAddress,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "ekiden-manager",
+		LeaderElectionID:              install.Lease,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &grace,
