@@ -24,9 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers"
 	"github.com/ekiden-dev/ekiden/controllers/install"
 	ledgerpostgres "github.com/ekiden-dev/ekiden/controllers/ledger/postgres"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
 )
 
@@ -34,6 +36,7 @@ type options struct {
 	dsnFile        string
 	segmentAddress string
 	segmentImage   string
+	podDefaults    string
 	namespace      string
 	metricsAddress string
 	healthAddress  string
@@ -64,6 +67,7 @@ func command() *cobra.Command {
 	f := root.Flags()
 	f.StringVar(&o.segmentAddress, "segment-postgres-address", "", "host:port of Postgres as segment pods see it; empty means that of the DSN")
 	f.StringVar(&o.segmentImage, "segment-image", "", "image of segment pods (required)")
+	f.StringVar(&o.podDefaults, "pod-defaults-file", "", "file of pod settings, written as spec.pods of an AgentPolicy, which those of the policies are laid over; read at the start")
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the manager's own namespace, for its lease and its AgentPolicy; defaults to POD_NAMESPACE")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", "127.0.0.1:8080", "address of /metrics; 0 turns it off")
 	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
@@ -103,6 +107,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	pods, err := podDefaults(o.podDefaults)
+	if err != nil {
+		return err
+	}
 	if o.migrate {
 		if err := migrate(ctx, dsn); err != nil {
 			return err
@@ -118,7 +126,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if err := controllers.Setup(ctx, mgr, controllers.Options{
-		Ledger: ledger, Namespace: o.namespace, SegmentImage: o.segmentImage, SegmentDSN: segmentDSN,
+		Ledger: ledger, Namespace: o.namespace, SegmentImage: o.segmentImage, SegmentDSN: segmentDSN, Pods: pods,
 	}); err != nil {
 		return fmt.Errorf("setting up controllers: %w", err)
 	}
@@ -184,6 +192,22 @@ func readDSN(file string) (string, error) {
 		return "", fmt.Errorf("--postgres-dsn-file: %w", err)
 	}
 	return strings.TrimSpace(string(b)), nil
+}
+
+// podDefaults are the settings of the file, or none.
+func podDefaults(file string) (v1alpha1.PodSettings, error) {
+	if file == "" {
+		return v1alpha1.PodSettings{}, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return v1alpha1.PodSettings{}, fmt.Errorf("--pod-defaults-file: %w", err)
+	}
+	s, err := pod.Parse(b)
+	if err != nil {
+		return s, fmt.Errorf("--pod-defaults-file %s: %w", file, err)
+	}
+	return s, nil
 }
 
 // addressFor is the DSN without its login, at the address that segments use.

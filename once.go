@@ -17,6 +17,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/install"
 	ledgerpostgres "github.com/ekiden-dev/ekiden/controllers/ledger/postgres"
+	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
 )
 
 // pause lies between two looks at what somebody waits for.
@@ -103,7 +104,12 @@ code is 1 if something is missing.`,
 			if err != nil {
 				return err
 			}
-			fit := func(ctx context.Context) (string, error) { return ledgerpostgres.Fit(ctx, dsn) }
+			fit := func(ctx context.Context) (string, error) {
+				if why, err := ledgerpostgres.Fit(ctx, dsn); why != "" || err != nil {
+					return why, err
+				}
+				return "", postgres.CheckSchema(ctx, dsn)
+			}
 			if err := (install.Check{Namespace: o.namespace, Database: fit, Say: say(cmd.OutOrStdout()), Pause: pause}).Run(ctx, c); err != nil {
 				return errors.New("something is missing, as said above")
 			}

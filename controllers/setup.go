@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,8 @@ type Options struct {
 	Namespace string
 	// SegmentImage is the image of segment pods.
 	SegmentImage string
+	// Pods are the settings of pods under those of every policy.
+	Pods v1alpha1.PodSettings
 	// SegmentDSN is the address of Postgres as segment pods see it, without a login.
 	SegmentDSN string
 }
@@ -38,7 +41,7 @@ type Options struct {
 // The rights of leader election and of its events.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=ekiden-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=ekiden-system,resources=leases,resourceNames=ekiden-manager,verbs=get;update
-// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create
 
 // Setup adds every controller to the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
@@ -48,12 +51,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	woken := make(chan event.TypedGenericEvent[client.Object], 1024)
-	policies := &policy.Reconciler{Client: c, Ledger: o.Ledger, Events: events, Namespace: o.Namespace}
+	policies := &policy.Reconciler{Client: c, Ledger: o.Ledger, Events: events, Namespace: o.Namespace, Pods: o.Pods}
 	runs := &agentrun.Reconciler{
-		Client: c, Live: live, Events: events, Ledger: o.Ledger, Project: policies.Project, Woken: woken,
+		Client: c, Live: live, Events: events, Ledger: o.Ledger, Project: policies.Project, Pods: policies.PodsIn, Told: told(live), Woken: woken,
 		Namespace: o.Namespace, SegmentImage: o.SegmentImage, SegmentDSN: o.SegmentDSN,
 	}
-	servers := &toolserver.Reconciler{Client: c, Live: live, Events: events, Ledger: o.Ledger, Provision: provision(runs), Image: o.SegmentImage}
+	servers := &toolserver.Reconciler{
+		Client: c, Live: live, Events: events, Ledger: o.Ledger, Provision: provision(runs), Pods: policies.PodsIn, Told: told(live), Image: o.SegmentImage,
+	}
 	requests := &approval.Reconciler{Client: c, Live: live, Events: events, Ledger: o.Ledger, Guard: watch, Wake: wake(ctx, woken)}
 	return errors.Join(
 		(&definition.Reconciler{Client: c, Live: live, Events: events}).SetupWithManager(ctx, mgr),
@@ -73,6 +78,24 @@ func provision(runs *agentrun.Reconciler) func(context.Context, *corev1.Namespac
 			return &toolserver.UnfitError{Message: unfit}
 		}
 		return err
+	}
+}
+
+// The right to hear why a pod was refused.
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
+
+// mostEvents bounds what is read of what is told of one object: whoever may write events may write many.
+const mostEvents = 200
+
+// told reads the events of one object. They are not cached: a cluster has many, and one is asked for only when a pod does not start.
+func told(live client.Reader) func(context.Context, string, types.UID) ([]corev1.Event, error) {
+	return func(ctx context.Context, namespace string, about types.UID) ([]corev1.Event, error) {
+		var list corev1.EventList
+		err := live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": string(about)}, client.Limit(mostEvents))
+		if apierrors.IsForbidden(err) {
+			return nil, nil
+		}
+		return list.Items, err
 	}
 }
 

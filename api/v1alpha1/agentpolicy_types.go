@@ -18,6 +18,11 @@ type AgentPolicySpec struct {
 	// Unset means no bound but the definition's.
 	// +optional
 	Limits Limits `json:"limits,omitempty,omitzero"`
+
+	// pods are what the platform wants of the pods that are made for agents. They are read when a pod is made: a change reaches
+	// the next one. Unset means what the policy of the manager's namespace and its flag --pod-defaults-file say.
+	// +optional
+	Pods PodSettings `json:"pods,omitempty,omitzero"`
 }
 
 // PolicyAction is what a rule says about the calls it matches.

@@ -97,6 +97,9 @@ const (
 	ReasonAdmitted = "Admitted"
 	// ReasonStarting surfaces when a segment's pod has been asked for and has not begun.
 	ReasonStarting = "Starting"
+	// ReasonPodQueued surfaces when a segment's pod is held back by a queue such as Kueue: its Job is suspended, or the pod waits
+	// behind a scheduling gate. No time counts meanwhile.
+	ReasonPodQueued = "PodQueued"
 	// ReasonRunning surfaces when a segment works on the run.
 	ReasonRunning = "Running"
 	// ReasonBackingOff surfaces when the run pauses before the next attempt at a segment.
@@ -129,17 +132,20 @@ const (
 	// ReasonNameTaken surfaces when an object that the run needs exists under the run's name for it and belongs to somebody else.
 	// Remove that object, or start the run under another name.
 	ReasonNameTaken = "NameTaken"
-	// ReasonPodNotStarted surfaces when a segment's pod did not start within 300 seconds, or the API server refused its Job for
-	// as long; the message carries what the cluster says about it. Look for missing images, quotas, node capacity and Pod Security, then start another run.
+	// ReasonPodNotStarted surfaces when a segment's pod, or one that asks a tool server, did not start within 300 seconds, or the API server
+	// refused its Job for as long; the message carries what the cluster says about it. Look for missing images, quotas, node capacity and Pod Security, then start another run.
 	ReasonPodNotStarted = "PodNotStarted"
 	// ReasonApprovalNotAsked surfaces when a call needs an approval and the API server refused the request for it until the time to
 	// decide was over; the message carries what it said. Look for quotas and admission policies, then start another run.
 	ReasonApprovalNotAsked = "ApprovalNotAsked"
 	// ReasonPoisonSegment surfaces when one segment crashed its pod as often as retry.maxAttempts allows.
-	// Read the logs of its last pod: memory limits are the usual cause.
+	// Read the logs of its last pod: memory limits are the usual cause, and spec.pods.resources of the AgentPolicy raises them.
 	ReasonPoisonSegment = "PoisonSegment"
 	// ReasonSecretMissing surfaces when the Secret of the model endpoint or of a tool server, or its key, does not exist. Create it and start another run.
 	ReasonSecretMissing = "SecretMissing"
+	// ReasonCABundleMissing surfaces when the ConfigMap that spec.tls of the model endpoint or of a tool server names, or its key, does not
+	// exist or holds no certificate in PEM. Correct it and start another run.
+	ReasonCABundleMissing = "CABundleMissing"
 	// ReasonCredentialsRefused surfaces when the model endpoint answered 401 or 403; exactly one request was made.
 	// Correct the key in the Secret and start another run.
 	ReasonCredentialsRefused = "CredentialsRefused"
@@ -170,7 +176,7 @@ const (
 	// ReasonContractChanged surfaces when a tool server no longer offers a tool as it was when the run started. Change
 	// spec.release of the ToolServer to have its tools discovered again, then start another run.
 	ReasonContractChanged = "ContractChanged"
-	// ReasonEgressRefused surfaces when the model endpoint's address is in a private range that spec.egress.allow does not list.
+	// ReasonEgressRefused surfaces when the address of the model endpoint or of its proxy is in a private range that spec.egress.allow does not list.
 	// List the range in the ModelEndpoint if runs may dial it.
 	ReasonEgressRefused = "EgressRefused"
 	// ReasonIncompatibleSession surfaces when the stored run was written by a version this one cannot read.

@@ -142,6 +142,14 @@ type CompiledServer struct {
 	// +kubebuilder:validation:MaxItems=16
 	Headers []Header `json:"headers,omitempty"`
 
+	// tls says whom else to trust. Unset means nobody.
+	// +optional
+	TLS TLS `json:"tls,omitempty,omitzero"`
+
+	// proxy is the proxy through which the server is reached. Unset means none.
+	// +optional
+	Proxy Proxy `json:"proxy,omitempty,omitzero"`
+
 	// egress says which private addresses may be dialled. Unset means none.
 	// +optional
 	Egress Egress `json:"egress,omitempty,omitzero"`

@@ -41,6 +41,14 @@ type ModelEndpointSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Headers []Header `json:"headers,omitempty"`
 
+	// tls says whom else to trust besides the certificate authorities of the image. Unset means nobody.
+	// +optional
+	TLS TLS `json:"tls,omitempty,omitzero"`
+
+	// proxy is the proxy through which the endpoint is reached. Unset means none: variables such as HTTPS_PROXY are not heeded.
+	// +optional
+	Proxy Proxy `json:"proxy,omitempty,omitzero"`
+
 	// egress says which private addresses segments may dial to reach the endpoint. Unset means none.
 	// +optional
 	Egress Egress `json:"egress,omitempty,omitzero"`
@@ -96,6 +104,35 @@ type Header struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[\x20-\x7e]+$`
 	Value string `json:"value,omitempty"`
+}
+
+// TLS says whom to trust.
+type TLS struct {
+	// caBundle holds certificates of authorities, in PEM, that are trusted besides those of the image.
+	// +required
+	CABundle CABundle `json:"caBundle,omitempty,omitzero"`
+}
+
+// CABundle says where certificates are.
+type CABundle struct {
+	// configMap names the key in a ConfigMap of this namespace. It is mounted into segments as a file and read anew by each segment.
+	// +required
+	ConfigMap KeyReference `json:"configMap,omitempty,omitzero"`
+}
+
+// Proxy is an HTTP proxy. Connections with TLS go through it by CONNECT, so that it sees only the name of the host.
+//
+// It is the proxy's address that is dialled then, so that is what has to be public or listed in egress.allow. The host behind it is
+// looked up by the proxy and not here: a host that is written as an address, or that names this machine or a metadata service, is
+// checked as before, and about every other name the proxy decides.
+type Proxy struct {
+	// url is the URL of the proxy, such as http://proxy.corp:3128. Only http and https; no user, path, query or fragment.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHost() != '' && url(self).getEscapedPath() in ['', '/']",message="url must be an absolute http or https URL without a path, such as http://proxy.corp:3128"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('@') && !self.contains('?') && !self.contains('#')",message="url must have no user, query or fragment"
+	URL string `json:"url,omitempty"`
 }
 
 // Egress lists private address ranges that may be dialled.

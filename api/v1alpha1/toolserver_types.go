@@ -53,6 +53,14 @@ type ToolServerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(h, !(h.name.lowerAscii() in ['accept', 'idempotency-key', 'last-event-id', 'mcp-protocol-version', 'mcp-session-id']))",message="headers that the client sets for each request cannot be set here: Accept, Idempotency-Key, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id"
 	Headers []Header `json:"headers,omitempty"`
 
+	// tls says whom else to trust besides the certificate authorities of the image. Unset means nobody.
+	// +optional
+	TLS TLS `json:"tls,omitempty,omitzero"`
+
+	// proxy is the proxy through which the server is reached. Unset means none: variables such as HTTPS_PROXY are not heeded.
+	// +optional
+	Proxy Proxy `json:"proxy,omitempty,omitzero"`
+
 	// egress says which private addresses segments may dial to reach the server. Unset means none.
 	// +optional
 	Egress Egress `json:"egress,omitempty,omitzero"`

@@ -13,8 +13,9 @@ var remedies = map[string]string{
 	v1alpha1.ReasonNameTaken:           "Remove that object, or start the run under another name.",
 	v1alpha1.ReasonApprovalNotAsked:    "Look for quotas and admission policies, then start another run.",
 	v1alpha1.ReasonPodNotStarted:       "Look for missing images, quotas, node capacity and Pod Security, then start another run.",
-	v1alpha1.ReasonPoisonSegment:       "Read the logs of its last pod: memory limits are the usual cause.",
+	v1alpha1.ReasonPoisonSegment:       "Read the logs of its last pod: memory limits are the usual cause, and spec.pods.resources of the AgentPolicy raises them.",
 	v1alpha1.ReasonSecretMissing:       "Create it and start another run.",
+	v1alpha1.ReasonCABundleMissing:     "Correct it and start another run.",
 	v1alpha1.ReasonCredentialsRefused:  "Correct the key in the Secret and start another run.",
 	v1alpha1.ReasonRequestRefused:      "Check url and model of the ModelEndpoint, and the sampling of the definition.",
 	v1alpha1.ReasonContextOverflow:     "Shorten the task or the instructions, or choose a model with a larger window.",
@@ -31,6 +32,7 @@ var remedies = map[string]string{
 	v1alpha1.ReasonLedgerRolledBack:    "Nothing is done twice; start another run if the task still stands.",
 
 	// What a run waits for, or was refused: reasons of definitions, tool servers and approval requests.
+	v1alpha1.ReasonPodQueued:          "No time counts meanwhile.",
 	v1alpha1.ReasonToolServerNotFound: "Apply it, and the definition compiles.",
 	v1alpha1.ReasonToolServerNotReady: "The definition compiles by itself once they are.",
 	v1alpha1.ReasonToolNotFound:       "Correct the name, or change spec.release of the ToolServer to have its tools discovered again.",

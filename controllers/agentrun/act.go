@@ -116,8 +116,12 @@ func (r *Reconciler) start(ctx context.Context, run *v1alpha1.AgentRun, o *obser
 	if f, err := r.provisioned(ctx, o.namespace); err != nil || f != (found{}) {
 		return f, err
 	}
-	j := job.Build(run, k, o.record.Terms, r.SegmentImage)
-	err := r.Client.Create(ctx, j)
+	settings, err := r.Pods(ctx, run.Namespace)
+	if err != nil {
+		return found{}, err
+	}
+	j := job.Build(run, k, o.record.Terms, r.SegmentImage, settings)
+	err = r.Client.Create(ctx, j)
 	if apierrors.IsAlreadyExists(err) {
 		if err = r.Live.Get(ctx, client.ObjectKeyFromObject(j), j); err != nil {
 			return found{}, err

@@ -17,6 +17,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/request"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -173,7 +174,7 @@ func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *led
 	}
 	for i := range jobs {
 		if jobs[i].UID == a.Job {
-			return job.Read(&jobs[i], job.Made(pods, a.Job)), nil
+			return r.read(ctx, rec, &jobs[i], pods)
 		}
 	}
 	var live batchv1.Job
@@ -182,12 +183,27 @@ func (r *Reconciler) sight(ctx context.Context, run *v1alpha1.AgentRun, rec *led
 	case client.IgnoreNotFound(err) != nil:
 		return lifecycle.Sighting{}, fmt.Errorf("looking for the Job of segment %d: %w", a.Segment, err)
 	case err == nil && (live.UID == a.Job || unwritten && made(&live, run, a.AttemptKey)):
-		return job.Read(&live, job.Made(pods, live.UID)), nil
+		return r.read(ctx, rec, &live, pods)
 	case unwritten: // it was never created, or is gone unknown: whatever its pod does, the cancel is committed
 		return lifecycle.Sighting{}, nil
 	default:
-		return job.Read(nil, job.Made(pods, a.Job)), nil
+		return job.Read(nil, job.Made(pods, a.Job), nil), nil
 	}
+}
+
+// read is what the Job of the newest attempt and its pods tell. Events are asked for only where nothing else tells what holds a pod up.
+func (r *Reconciler) read(ctx context.Context, rec *ledger.Record, j *batchv1.Job, all []corev1.Pod) (lifecycle.Sighting, error) {
+	pods := job.Made(all, j.UID)
+	s := job.Read(j, pods, nil)
+	about := pod.Quiet(j, pods)
+	if s.State != lifecycle.Pending || about == "" || rec.Now.Before(rec.Attempts[len(rec.Attempts)-1].BegunAt.Add(lifecycle.Patience)) {
+		return s, nil
+	}
+	told, err := r.Told(ctx, j.Namespace, about)
+	if err != nil {
+		return lifecycle.Sighting{}, fmt.Errorf("events of Job %s: %w", j.Name, err)
+	}
+	return job.Read(j, pods, told), nil
 }
 
 // made reports whether j is the Job of the run's attempt and not somebody else's of the same name.

@@ -104,7 +104,8 @@ func (r *Reconciler) offered(ctx context.Context, revision *v1alpha1.DefinitionR
 	frozen := revision.Spec.Agent.Model
 	var live v1alpha1.ModelEndpoint
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: revision.Namespace, Name: frozen.Name}, &live)
-	field := changed(reach{frozen.Endpoint.URL, frozen.Endpoint.Credentials, frozen.Endpoint.Egress}, reach{live.Spec.URL, live.Spec.Credentials, live.Spec.Egress})
+	was, is := frozen.Endpoint, live.Spec
+	field := changed(reach{was.URL, was.Credentials, was.TLS, was.Proxy, was.Egress}, reach{is.URL, is.Credentials, is.TLS, is.Proxy, is.Egress})
 	switch {
 	case apierrors.IsNotFound(err):
 		o.wait(v1alpha1.ReasonDefinitionNotReady, "revision %q needs ModelEndpoint %q, which is not in this namespace: apply it, or use a definition with another", revision.Name, frozen.Name)
@@ -118,10 +119,12 @@ func (r *Reconciler) offered(ctx context.Context, revision *v1alpha1.DefinitionR
 	return false, nil
 }
 
-// reach is what a segment reaches, with which key, and past which ranges.
+// reach is what a segment reaches, with which key, trusting whom, through what, and past which ranges.
 type reach struct {
 	url         string
 	credentials v1alpha1.Credentials
+	tls         v1alpha1.TLS
+	proxy       v1alpha1.Proxy
 	egress      v1alpha1.Egress
 }
 
@@ -133,6 +136,10 @@ func changed(before, now reach) string {
 		return "spec.url"
 	case before.credentials != now.credentials:
 		return "spec.credentials"
+	case before.tls != now.tls:
+		return "spec.tls"
+	case before.proxy != now.proxy:
+		return "spec.proxy"
 	case !slices.Equal(sorted(before.egress), sorted(now.egress)):
 		return "spec.egress"
 	default:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,10 +24,11 @@ import (
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/status,verbs=patch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentruns/finalizers,verbs=update
-// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;definitionrevisions;agentpolicies;modelendpoints,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;definitionrevisions;agentpolicies;modelendpoints,verbs=list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=approvalrequests,verbs=get;list;watch;create;manage
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
-// +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=ekiden-postgres,verbs=get
@@ -42,6 +44,10 @@ type Reconciler struct {
 
 	// Project makes sure that the policy of a namespace is in the ledger before its first run is.
 	Project func(ctx context.Context, ns *corev1.Namespace) error
+	// Pods are the settings in force for pods of a namespace.
+	Pods func(ctx context.Context, namespace string) (v1alpha1.PodSettings, error)
+	// Told are the events of one object, in no order. A right that is missing is as none.
+	Told func(ctx context.Context, namespace string, about types.UID) ([]corev1.Event, error)
 	// Woken tells of runs whose calls were decided on. Nil is for tests.
 	Woken <-chan event.TypedGenericEvent[client.Object]
 

@@ -29,6 +29,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/controllers/requeue"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/given"
@@ -359,7 +360,7 @@ func TestAnObjectOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	run := theRun()
 	key := lifecycle.AttemptKey{}
-	ours := job.Build(run, key, contract.Terms{}, "image")
+	ours := job.Build(run, key, contract.Terms{}, "image", pod.BuiltIn())
 	tests := map[string]struct {
 		given     func(*batchv1.Job)
 		wantTaken bool
@@ -593,14 +594,11 @@ func TestAPodThatNeverStarts(t *testing.T) {
 	w.reconcile()
 	w.schedule(&w.jobs()[0])
 	w.become(&w.pods()[0], corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}})
-	for range 10 {
-		got := w.reconcile()
-		if got.RequeueAfter == 0 {
-			break
-		}
-		w.now = w.now.Add(got.RequeueAfter)
-	}
-	w.want(v1alpha1.RunFailed, v1alpha1.ReasonPodNotStarted, "the pod of segment 0 did not start within 300 seconds: ErrImagePull: no such image")
+	p := w.pods()[0]
+	p.Status.ContainerStatuses[0].Image = "segment:1"
+	w.ok(w.api.Status().Update(t.Context(), &p))
+	w.wait()
+	w.want(v1alpha1.RunFailed, v1alpha1.ReasonPodNotStarted, "the pod of segment 0 did not start within 300 seconds: image segment:1 cannot be pulled: no such image")
 	if w.now.Sub(noon) != lifecycle.StartWithin || len(w.jobs()) != 0 {
 		t.Errorf("it took %s; %d Jobs are left", w.now.Sub(noon), len(w.jobs()))
 	}
@@ -663,7 +661,7 @@ func TestACancelFindsAJobThatWasNotWrittenDown(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, append(compiled(), theRun())...)
 			if foreign {
-				j := job.Build(theRun(), lifecycle.AttemptKey{}, contract.Terms{}, "image")
+				j := job.Build(theRun(), lifecycle.AttemptKey{}, contract.Terms{}, "image", pod.BuiltIn())
 				j.UID, j.OwnerReferences = "theirs", nil
 				w.ok(w.api.Create(t.Context(), j))
 			}
@@ -904,13 +902,15 @@ func TestWhatOfAnEndpointMayChange(t *testing.T) {
 		"what it costs and does": {given: func(s *v1alpha1.ModelEndpointSpec) { s.Pricing, s.ContextWindowTokens = v1alpha1.Pricing{}, 5 }},
 		"where it is":            {given: func(s *v1alpha1.ModelEndpointSpec) { s.URL += "/" }, want: "spec.url"},
 		"the header of its key":  {given: func(s *v1alpha1.ModelEndpointSpec) { s.Credentials.Header = "X-Key" }, want: "spec.credentials"},
+		"whom it trusts":         {given: func(s *v1alpha1.ModelEndpointSpec) { s.TLS.CABundle.ConfigMap.Name = "ca" }, want: "spec.tls"},
+		"the proxy before it":    {given: func(s *v1alpha1.ModelEndpointSpec) { s.Proxy.URL = "http://proxy:3128" }, want: "spec.proxy"},
 		"one range of two":       {given: func(s *v1alpha1.ModelEndpointSpec) { s.Egress.Allow = s.Egress.Allow[:1] }, want: "spec.egress"},
 	} {
 		before := given.Endpoint(namespace, "http://127.0.0.1/v1").Spec
 		before.Egress.Allow = []string{"127.0.0.0/8", "10.0.0.0/8"}
 		now := *before.DeepCopy()
 		tc.given(&now)
-		if got := changed(reach{before.URL, before.Credentials, before.Egress}, reach{now.URL, now.Credentials, now.Egress}); got != tc.want {
+		if got := changed(reach{before.URL, before.Credentials, before.TLS, before.Proxy, before.Egress}, reach{now.URL, now.Credentials, now.TLS, now.Proxy, now.Egress}); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}

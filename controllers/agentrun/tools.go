@@ -74,7 +74,7 @@ func (r *Reconciler) served(ctx context.Context, revision *v1alpha1.DefinitionRe
 // moved says what of the server itself is not as the revision has it, or nothing.
 func moved(frozen v1alpha1.CompiledServer, live *v1alpha1.ToolServer, revision string) string {
 	now := compile.Server(live)
-	field := changed(reach{frozen.URL, frozen.Credentials, frozen.Egress}, reach{now.URL, now.Credentials, now.Egress})
+	field := changed(reach{frozen.URL, frozen.Credentials, frozen.TLS, frozen.Proxy, frozen.Egress}, reach{now.URL, now.Credentials, now.TLS, now.Proxy, now.Egress})
 	switch {
 	case frozen.Type != now.Type:
 		field = "spec.type"

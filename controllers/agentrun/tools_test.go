@@ -106,8 +106,10 @@ func TestWhatOfAToolServerMayChange(t *testing.T) {
 		"where it is, of a protocol": {
 			server: protocol, given: func(s *v1alpha1.ToolServerSpec) { s.MCP.URL += "/v2" }, want: `spec.mcp.url of ToolServer "crm" is not`,
 		},
-		"its key":    {given: func(s *v1alpha1.ToolServerSpec) { s.Credentials.SecretRef.Name = "other" }, want: `spec.credentials of ToolServer "crm" is not`},
-		"its ranges": {given: func(s *v1alpha1.ToolServerSpec) { s.Egress.Allow = nil }, want: `spec.egress of ToolServer "crm" is not`},
+		"its key":             {given: func(s *v1alpha1.ToolServerSpec) { s.Credentials.SecretRef.Name = "other" }, want: `spec.credentials of ToolServer "crm" is not`},
+		"whom it trusts":      {given: func(s *v1alpha1.ToolServerSpec) { s.TLS.CABundle.ConfigMap.Name = "ca" }, want: `spec.tls of ToolServer "crm" is not`},
+		"the proxy before it": {given: func(s *v1alpha1.ToolServerSpec) { s.Proxy.URL = "http://proxy:3128" }, want: `spec.proxy of ToolServer "crm" is not`},
+		"its ranges":          {given: func(s *v1alpha1.ToolServerSpec) { s.Egress.Allow = nil }, want: `spec.egress of ToolServer "crm" is not`},
 		"how it is spoken to": {
 			given: func(s *v1alpha1.ToolServerSpec) {
 				s.Type, s.MCP.URL, s.HTTP = v1alpha1.ToolServerMCP, s.HTTP.URL, v1alpha1.HTTPServer{}

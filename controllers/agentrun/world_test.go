@@ -30,6 +30,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/definition/compile"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/controllers/ledger/ledgertest"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/given"
 )
@@ -76,6 +77,9 @@ type world struct {
 	said     []string
 	statuses []v1alpha1.AgentRunStatus
 
+	// settings are those of the pods, told the events of objects.
+	settings v1alpha1.PodSettings
+	told     map[types.UID][]corev1.Event
 	// refuse says why the API server refuses to create an object, or nil.
 	refuse func(client.Object) error
 	// fate says how an attempt ends that is at work.
@@ -177,6 +181,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.List(ctx, l, opts...)
 			},
 		}),
+		Pods: func(context.Context, string) (v1alpha1.PodSettings, error) {
+			return pod.Merge(pod.BuiltIn(), w.settings), nil
+		},
+		Told: func(_ context.Context, _ string, about types.UID) ([]corev1.Event, error) { return w.told[about], nil },
 		Live: w.api, Ledger: struck{w.ledger, w}, Events: w,
 		Namespace: system, SegmentImage: "ekiden/segment:test", SegmentDSN: "postgres://pg.example:5432/ekiden",
 	}
@@ -329,6 +337,19 @@ func (w *world) settle(meddle func(w *world)) {
 		w.now = w.now.Add(got.RequeueAfter)
 	}
 	w.Fatalf("still going on: %+v", w.run().Status)
+}
+
+// wait lets the time go on, and nothing else, until the manager has nothing more to wait for.
+func (w *world) wait() {
+	w.Helper()
+	for range 30 {
+		got := w.reconcile()
+		if got.RequeueAfter == 0 {
+			return
+		}
+		w.now = w.now.Add(got.RequeueAfter)
+	}
+	w.Fatalf("still waiting: %+v", w.run().Status)
 }
 
 // wanted tells whether people want the run.

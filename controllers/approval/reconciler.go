@@ -23,7 +23,7 @@ import (
 )
 
 // The rights this package needs. controller-gen reads them from here.
-// +kubebuilder:rbac:groups=ekiden.dev,resources=approvalrequests;agentruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=approvalrequests;agentruns,verbs=list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=approvalrequests/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

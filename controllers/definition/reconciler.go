@@ -22,7 +22,7 @@ import (
 )
 
 // The rights this package needs. controller-gen reads them from here.
-// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;modelendpoints;toolservers;agentruns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions;modelendpoints;toolservers;agentruns,verbs=list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions/status,verbs=patch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentdefinitions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=ekiden.dev,resources=definitionrevisions,verbs=get;list;watch;create;delete

@@ -65,10 +65,15 @@ func (k Check) Run(ctx context.Context, c client.Client) error {
 	return errors.Join(failed...)
 }
 
+// patience bounds one look. It has that long even if what was looked at before has used up all the time.
+const patience = 5 * time.Second
+
 // until looks until nothing is wrong.
 func (k Check) until(ctx context.Context, c client.Client, l look) error {
 	for {
-		why, err := l.find(ctx, c)
+		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		why, err := l.find(once, c)
+		cancel()
 		if err == nil && why == "" {
 			return nil
 		}

@@ -22,6 +22,7 @@ var codes = []string{
 	v1alpha1.ReasonApprovalNotAsked,
 	v1alpha1.ReasonPoisonSegment,
 	v1alpha1.ReasonSecretMissing,
+	v1alpha1.ReasonCABundleMissing,
 	v1alpha1.ReasonCredentialsRefused,
 	v1alpha1.ReasonRequestRefused,
 	v1alpha1.ReasonContextOverflow,

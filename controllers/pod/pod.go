@@ -4,7 +4,6 @@ package pod
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
@@ -25,7 +24,7 @@ type Work struct {
 	CredentialVolume string
 }
 
-// Spec is the pod for the work. Whoever needs more mounts them with Mount.
+// Spec is the pod for the work. Whoever needs more mounts them with Mount; Dress gives it what the platform wants besides.
 func Spec(w Work) corev1.PodSpec {
 	p := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
@@ -47,10 +46,6 @@ func Spec(w Work) corev1.PodSpec {
 			TerminationMessagePath: contract.TerminationLog,
 			// Never the log: it may hold words of models and servers, which whoever may see a status need not be shown.
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
-			},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(bool),
 				ReadOnlyRootFilesystem:   ptr(true),
@@ -65,6 +60,23 @@ func Spec(w Work) corev1.PodSpec {
 			"--credential-file="+contract.CredentialDir+"/"+contract.CredentialFile)
 	}
 	return p
+}
+
+// Trust mounts bundles of certificates. Optional, as keys are.
+func Trust(p *corev1.PodSpec, bundles []contract.CABundle) {
+	if len(bundles) == 0 {
+		return
+	}
+	var sources []corev1.VolumeProjection
+	for _, b := range bundles {
+		sources = append(sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: b.Key.Name},
+			Items:                []corev1.KeyToPath{{Key: b.Key.Key, Path: b.File}},
+			Optional:             ptr(true),
+		}})
+	}
+	Mount(p, corev1.Volume{Name: "ca", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: ptr[int32](0o440)}}},
+		contract.CADir, "--ca-dir="+contract.CADir)
 }
 
 // Mount adds a volume, to be read, and the arguments that tell of it.

@@ -27,7 +27,7 @@ import (
 )
 
 // The rights this package needs. controller-gen reads them from here.
-// +kubebuilder:rbac:groups=ekiden.dev,resources=agentpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=agentpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=agentpolicies/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -59,6 +59,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Namespace is the manager's own: its policy is the floor under every other.
 	Namespace string
+	// Pods are the settings under those of every policy.
+	Pods v1alpha1.PodSettings
 
 	// turns holds for each namespace a channel with room for the one whose turn it is.
 	turns sync.Map

@@ -54,7 +54,11 @@ func (r *Reconciler) start(ctx context.Context, server *v1alpha1.ToolServer, ns 
 	if err != nil {
 		return refused(fmt.Errorf("provisioning the namespace: %w", err))
 	}
-	j, err := discovery.Build(server, ns.UID, r.Image)
+	settings, err := r.Pods(ctx, server.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	j, err := discovery.Build(server, ns.UID, r.Image, settings)
 	if err != nil {
 		return nil, err
 	}

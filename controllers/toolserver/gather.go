@@ -36,6 +36,11 @@ func (r *Reconciler) gather(ctx context.Context, server *v1alpha1.ToolServer, ns
 		}
 	}
 	f.Pods = pods.Items
+	if about := discovery.Quiet(f); about != "" {
+		if f.Told, err = r.Told(ctx, server.Namespace, about); err != nil {
+			return f, fmt.Errorf("reading events: %w", err)
+		}
+	}
 	if f.Contracts, err = r.Ledger.Contracts(ctx, ns.UID, server.UID, server.Generation); err != nil {
 		return f, fmt.Errorf("reading contracts: %w", err)
 	}

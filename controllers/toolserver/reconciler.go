@@ -19,11 +19,11 @@ import (
 )
 
 // The rights this package needs. controller-gen reads them from here.
-// +kubebuilder:rbac:groups=ekiden.dev,resources=toolservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ekiden.dev,resources=toolservers,verbs=list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=toolservers/status,verbs=patch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=toolservers/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
-// +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Ledger keeps what tools are told to be. Both methods can be repeated without effect.
@@ -50,6 +50,10 @@ type Reconciler struct {
 	// Provision makes the namespace's login and its Secret contract.PostgresSecret, before a Job that needs them.
 	// Errors: *UnfitError; any other is tried again.
 	Provision func(ctx context.Context, ns *corev1.Namespace) error
+	// Pods are the settings in force for pods of a namespace.
+	Pods func(ctx context.Context, namespace string) (v1alpha1.PodSettings, error)
+	// Told are the events of one object, in no order. A right that is missing is as none.
+	Told func(ctx context.Context, namespace string, about types.UID) ([]corev1.Event, error)
 	// Image is the image of discovery pods.
 	Image string
 }

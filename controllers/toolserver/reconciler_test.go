@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/controllers/toolserver/discovery"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
@@ -357,14 +358,14 @@ func TestALongAnswerFits(t *testing.T) {
 
 func TestAPodWakesItsServer(t *testing.T) {
 	t.Parallel()
-	j, err := discovery.Build(crm(), teamUID, "image")
+	j, err := discovery.Build(crm(), teamUID, "image", pod.BuiltIn())
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: j.Spec.Template.ObjectMeta}
-	pod.Namespace = namespace
+	its := &corev1.Pod{ObjectMeta: j.Spec.Template.ObjectMeta}
+	its.Namespace = namespace
 	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "crm"}}}
-	if diff := cmp.Diff(want, serverOfPod(t.Context(), pod)); diff != "" {
+	if diff := cmp.Diff(want, serverOfPod(t.Context(), its)); diff != "" {
 		t.Errorf("serverOfPod() (-want +got):\n%s", diff)
 	}
 	if got := serverOfPod(t.Context(), &corev1.Pod{}); got != nil {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -71,6 +72,9 @@ type world struct {
 	// offers are the contracts that the server answers with; none lets discoveries fail with words.
 	offers []contract.ToolContract
 	words  string
+	// settings are those of the pods, told the events of objects.
+	settings v1alpha1.PodSettings
+	told     map[types.UID][]corev1.Event
 	// refuse says why the API server refuses to create an object, or nil.
 	refuse func(client.Object) error
 	// stale is a cache that does not have the Jobs yet.
@@ -103,6 +107,10 @@ func newWorld(t *testing.T, server *v1alpha1.ToolServer, objects ...client.Objec
 		WithObjects(server, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, UID: teamUID}}).
 		WithObjects(objects...).Build()
 	w.Reconciler = &Reconciler{Client: w.hittable(), Live: w.api, Ledger: w, Events: w, Provision: w.provision, Image: "ekiden/segment:test"}
+	w.Pods = func(context.Context, string) (v1alpha1.PodSettings, error) {
+		return pod.Merge(pod.BuiltIn(), w.settings), nil
+	}
+	w.Told = func(_ context.Context, _ string, about types.UID) ([]corev1.Event, error) { return w.told[about], nil }
 	return w
 }
 
@@ -116,6 +124,7 @@ func (w *world) hittable() client.Client {
 					}
 				}
 				o.SetUID(types.UID(fmt.Sprintf("uid-of-%s-%d", o.GetName(), len(w.created))))
+				o.SetCreationTimestamp(metav1.Now())
 				err := c.Create(ctx, o, opts...)
 				if err == nil {
 					w.created = append(w.created, o.GetName())

@@ -64,10 +64,32 @@ func TestFaultsThatAreNobodysAreNotCounted(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[contract.FaultCode]bool{
 		contract.FaultLedger: false, contract.FaultDeferred: false, contract.FaultStopped: false,
-		contract.FaultSecretMissing: true, "OfALaterVersion": true,
+		contract.FaultSecretMissing: true, contract.FaultCABundleMissing: true, "OfALaterVersion": true,
 	} {
 		if got := code.Counted(); got != want {
 			t.Errorf("%s: counted %t", code, got)
 		}
+	}
+}
+
+// TestTermsSayWhatToMount lists each key and each bundle that a snapshot names.
+func TestTermsSayWhatToMount(t *testing.T) {
+	t.Parallel()
+	key := func(name string) v1alpha1.KeyReference { return v1alpha1.KeyReference{Name: name, Key: "k"} }
+	tls := func(name string) v1alpha1.TLS {
+		return v1alpha1.TLS{CABundle: v1alpha1.CABundle{ConfigMap: key(name)}}
+	}
+	var s contract.Snapshot
+	s.Agent.Model.Endpoint.Credentials.SecretRef = key("llm")
+	s.Agent.Model.Endpoint.TLS = tls("model-ca")
+	s.Agent.Servers = []v1alpha1.CompiledServer{
+		{Name: "a", TLS: tls("tools-ca")}, {Name: "b", Credentials: v1alpha1.Credentials{SecretRef: key("b")}}, {Name: "c", TLS: tls("tools-ca")},
+	}
+	want := contract.Terms{
+		Credential: key("llm"), Tools: []contract.ToolCredential{{Server: "b", Key: key("b")}},
+		CABundles: []contract.CABundle{{File: "model/ca.crt", Key: key("model-ca")}, {File: "tools/a/ca.crt", Key: key("tools-ca")}, {File: "tools/c/ca.crt", Key: key("tools-ca")}},
+	}
+	if diff := cmp.Diff(want, s.Terms()); diff != "" {
+		t.Errorf("Terms() (-want +got):\n%s", diff)
 	}
 }

@@ -53,6 +53,8 @@ const (
 	FaultStopped FaultCode = "Stopped"
 	// FaultSecretMissing means that a mounted credential is not there. It is counted.
 	FaultSecretMissing FaultCode = "SecretMissing"
+	// FaultCABundleMissing means that a mounted bundle of certificates is not there or holds none. It is counted.
+	FaultCABundleMissing FaultCode = "CABundleMissing"
 )
 
 // Counted reports whether an attempt that ended with the fault counts against retry.maxAttempts.

@@ -19,9 +19,17 @@ const (
 	// ToolDir is where the keys of tool servers are mounted: a directory per server, and CredentialFile in it.
 	ToolDir = "/var/run/ekiden/tools"
 
+	// CADir is where certificates are mounted that are trusted besides those of the image, in the files that ModelCA and ToolCA name.
+	CADir = "/var/run/ekiden/ca"
+	// ModelCA is the file of the model endpoint's.
+	ModelCA = "model/ca.crt"
+
 	// TerminationLog is where a fault is written.
 	TerminationLog = "/dev/termination-log"
 )
+
+// ToolCA is the file of a tool server's certificates.
+func ToolCA(server string) string { return "tools/" + server + "/ca.crt" }
 
 const (
 	// LeaseTTL is how long a claim stands after its last beat, in Postgres time.

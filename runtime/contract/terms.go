@@ -19,6 +19,14 @@ type Terms struct {
 	Revision   string                `json:"revision"`
 	// Tools are the keys of tool servers to mount.
 	Tools []ToolCredential `json:"tools,omitempty"`
+	// CABundles are the certificates to mount.
+	CABundles []CABundle `json:"caBundles,omitempty"`
+}
+
+// CABundle is a key of a ConfigMap with certificates, and the file below CADir in which it is mounted.
+type CABundle struct {
+	File string                `json:"file"`
+	Key  v1alpha1.KeyReference `json:"key"`
 }
 
 // ToolCredential is the key of a tool server.
@@ -40,6 +48,7 @@ func (s Snapshot) Terms() Terms {
 		Limits: s.Agent.Limits, Segment: s.Agent.Segment, Retry: s.Agent.Retry,
 		ActSeconds: e.Timeouts.TotalSeconds, Credential: e.Credentials.SecretRef, Revision: s.Revision,
 	}
+	t.trust(ModelCA, e.TLS)
 	for _, tool := range s.Agent.Tools {
 		t.ActSeconds = max(t.ActSeconds, tool.TimeoutSeconds)
 	}
@@ -47,6 +56,13 @@ func (s Snapshot) Terms() Terms {
 		if key := server.Credentials.SecretRef; key.Name != "" {
 			t.Tools = append(t.Tools, ToolCredential{Server: server.Name, Key: key})
 		}
+		t.trust(ToolCA(server.Name), server.TLS)
 	}
 	return t
+}
+
+func (t *Terms) trust(file string, tls v1alpha1.TLS) {
+	if key := tls.CABundle.ConfigMap; key.Name != "" {
+		t.CABundles = append(t.CABundles, CABundle{File: file, Key: key})
+	}
 }

@@ -19,9 +19,21 @@ type Refusal struct {
 	Addr netip.Addr
 	// Kind says what is special about the address, such as "loopback".
 	Kind string
+	// Proxy says that it is the address of the proxy.
+	Proxy bool
+	// Host is what was written in place of an address that is not known; else it is empty.
+	Host string
 }
 
-func (r *Refusal) Error() string { return fmt.Sprintf("%v: %v is %s", ErrRefused, r.Addr, r.Kind) }
+func (r *Refusal) Error() string { return fmt.Sprintf("%v: %s is %s", ErrRefused, r.Address(), r.Kind) }
+
+// Address is the address, or what was written in its place.
+func (r *Refusal) Address() string {
+	if r.Host != "" {
+		return r.Host
+	}
+	return r.Addr.String()
+}
 
 // Unwrap is ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }

@@ -25,16 +25,16 @@ const (
 	discoverWithin = time.Minute
 )
 
-// Discover asks an MCP server for its tools. What cannot be used of them is left out, and warnings say why, a sentence for
+// Discover asks an MCP server for its tools, with its key and the certificates of its bundle. What cannot be used of them is left out, and warnings say why, a sentence for
 // each. The error is a *segment.FaultError, with contract.FaultUnreachable or contract.FaultUnusable.
-func Discover(ctx context.Context, d contract.Discovery, key string) (tools []contract.ToolContract, warnings []string, err error) {
+func Discover(ctx context.Context, d contract.Discovery, key string, bundle []byte) (tools []contract.ToolContract, warnings []string, err error) {
 	if d.Server.Type != v1alpha1.ToolServerMCP {
 		return nil, nil, unusable("the server has the type %q: only tools of MCP servers are discovered", d.Server.Type)
 	}
 	ctx, cancel := context.WithTimeout(ctx, discoverWithin)
 	defer cancel()
 	redact := redactor([]string{key})
-	offered, err := mcp.List(ctx, d.Server, key)
+	offered, err := mcp.List(ctx, d.Server, key, bundle)
 	if err != nil {
 		return nil, nil, interpret(d.Server, err, redact)
 	}

@@ -39,7 +39,7 @@ func TestDiscover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o.RequireKey = secret
-			got, warnings, err := tool.Discover(t.Context(), discovery(toolserver.Start(t, o)), secret)
+			got, warnings, err := tool.Discover(t.Context(), discovery(toolserver.Start(t, o)), secret, nil)
 			if diff := cmp.Diff(want, got); diff != "" || err != nil || warnings != nil {
 				t.Error(err, warnings, diff)
 			}
@@ -93,7 +93,7 @@ func TestDiscoverFails(t *testing.T) {
 			g := given{srv: toolserver.Start(t, toolserver.Options{RequireKey: secret})}
 			g.d = discovery(g.srv)
 			row.given(&g)
-			tools, _, err := tool.Discover(t.Context(), g.d, secret)
+			tools, _, err := tool.Discover(t.Context(), g.d, secret, nil)
 			var fault *segment.FaultError
 			if !errors.As(err, &fault) || fault.Code != row.want || !strings.Contains(fault.Message, row.says) || tools != nil {
 				t.Errorf("got %v", err)
@@ -133,7 +133,7 @@ func TestToolsThatCannotBeUsedAreLeftOut(t *testing.T) {
 			}
 			good := map[string]any{"name": "good", "description": "a\x00b", "inputSchema": map[string]any{"type": "object"}}
 			srv.List(func(string) ([]any, string) { return []any{row.given, good}, "" })
-			got, warnings, err := tool.Discover(t.Context(), discovery(srv), secret)
+			got, warnings, err := tool.Discover(t.Context(), discovery(srv), secret, nil)
 			if diff := cmp.Diff([]contract.ToolContract{{Name: "good", Description: "a\uFFFDb", Schema: json.RawMessage(`{"type":"object"}`)}}, got); diff != "" || err != nil {
 				t.Error(err, diff)
 			}

@@ -67,7 +67,7 @@ func rigOn(t *testing.T, srv *toolserver.Server, isAPI bool, change func(*v1alph
 // reopen makes the invoker anew.
 func (r *rig) reopen(t *testing.T) {
 	t.Helper()
-	v, err := tool.New([]v1alpha1.CompiledServer{r.compiled}, r.dir, v1alpha1.Retry{MaxAttempts: 3})
+	v, err := tool.New([]v1alpha1.CompiledServer{r.compiled}, r.dir, nil, v1alpha1.Retry{MaxAttempts: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,11 +31,11 @@ type Invoker struct {
 var _ segment.Tools = (*Invoker)(nil)
 
 // New is an invoker for the servers. The key of each is read below dir, anew for each call, from a folder that is named
-// like the server. Nothing is dialled before the first call.
-func New(servers []v1alpha1.CompiledServer, dir string, retry v1alpha1.Retry) (*Invoker, error) {
+// like the server. The bundles are what of spec.tls is mounted, by the names of the servers. Nothing is dialled before the first call.
+func New(servers []v1alpha1.CompiledServer, dir string, bundles map[string][]byte, retry v1alpha1.Retry) (*Invoker, error) {
 	v := &Invoker{servers: map[string]*server{}, retry: retry}
 	for _, s := range servers {
-		a, err := adapter(s)
+		a, err := adapter(s, bundles[s.Name])
 		if err != nil {
 			return nil, err
 		}
@@ -44,12 +44,12 @@ func New(servers []v1alpha1.CompiledServer, dir string, retry v1alpha1.Retry) (*
 	return v, nil
 }
 
-func adapter(s v1alpha1.CompiledServer) (wire.Adapter, error) {
+func adapter(s v1alpha1.CompiledServer, bundle []byte) (wire.Adapter, error) {
 	switch s.Type {
 	case v1alpha1.ToolServerMCP:
-		return mcp.New(s)
+		return mcp.New(s, bundle)
 	case v1alpha1.ToolServerHTTP:
-		return http.New(s)
+		return http.New(s, bundle)
 	default:
 		return nil, fmt.Errorf("ToolServer %s has the type %q, which this version does not speak", s.Name, s.Type)
 	}

@@ -150,10 +150,14 @@ var company = map[string][]edit{
 	"spec.seat the greatest, 5":  {set("spec.seats", int64(5))},
 	"spec.seats the smallest, 1": {set("spec.seat", int64(1))},
 	"spec.type HTTP":             {without("spec.mcp"), set("spec.http", httpServer)},
+
+	"spec.pods.tolerations[0].operator Exists":         {without("spec.pods.tolerations[0].value")},
+	"spec.pods.tolerations[0].effect NoSchedule":       {without("spec.pods.tolerations[0].tolerationSeconds")},
+	"spec.pods.tolerations[0].effect PreferNoSchedule": {without("spec.pods.tolerations[0].tolerationSeconds")},
 }
 
 // unreachable are fields whose pattern or rule leaves no value as long as the greatest length, or as short as the smallest.
-var unreachable = []string{"PerMTok", "egress.allow[0]"}
+var unreachable = []string{"PerMTok", "egress.allow[0]", "tolerations[0].key"}
 
 // members are how the further items of a list are made, which must all differ.
 var members = map[string]func(first any, nth int) any{
@@ -161,6 +165,9 @@ var members = map[string]func(first any, nth int) any{
 	".names":            numbered("name"),
 	".query":            numbered("word"),
 	"egress.allow":      func(_ any, nth int) any { return fmt.Sprintf("10.20.%d.0/24", nth) },
+	".env":              func(first any, nth int) any { return with(first, "name", fmt.Sprintf("E_%d", nth)) },
+	".tolerations":      func(first any, _ int) any { return first },
+	".imagePullSecrets": numbered("secret"),
 	"match.effects":     func(_ any, nth int) any { return []string{"Read", "Write", "Send", "Nonsense"}[nth] },
 	"headers":           func(first any, nth int) any { return with(first, "name", fmt.Sprintf("X-%d", nth)) },
 	"status.conditions": func(first any, nth int) any { return with(first, "type", fmt.Sprintf("Type%d", nth)) },
@@ -242,6 +249,13 @@ func probes(path string, field schema, required bool, in map[string]any) []probe
 		if field.Format == "date-time" {
 			refuses("a time that is none", "yesterday")
 		}
+	case "object":
+		if field.AdditionalProperties == nil {
+			return all
+		}
+		refuses("an empty map", m{})
+		accepts(fmt.Sprintf("%d entries", *field.MaxProperties), entries(int(*field.MaxProperties)))
+		refuses(fmt.Sprintf("%d entries", *field.MaxProperties+1), entries(int(*field.MaxProperties)+1))
 	case "array":
 		first := current.([]any)[0]
 		nth := member(path)
@@ -281,6 +295,15 @@ func items(first any, member func(any, int) any, count int) []any {
 	all := []any{}
 	for nth := range count {
 		all = append(all, member(first, nth))
+	}
+	return all
+}
+
+// entries is a map of so many labels, or resources.
+func entries(count int) m {
+	all := m{}
+	for nth := range count {
+		all[fmt.Sprintf("example.com/e%d", nth)] = "1"
 	}
 	return all
 }

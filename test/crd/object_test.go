@@ -86,6 +86,17 @@ spec:
     action: RequireApproval
     approval: {pool: finance, seats: 2, expiresSeconds: 3600}
   limits: {segments: 20, turns: 40, toolCalls: 40, activeSeconds: 1800}
+  pods:
+    serviceAccountName: agents
+    imagePullSecrets: [{name: registry}]
+    nodeSelector: {node-pool: agents}
+    tolerations: [{key: dedicated, operator: Equal, value: agents, effect: NoExecute, tolerationSeconds: 60}]
+    resources: {requests: {cpu: 100m}, limits: {memory: 512Mi}}
+    runtimeClassName: gvisor
+    priorityClassName: agents
+    labels: {example.com/team: support}
+    annotations: {example.com/owner: support}
+    env: [{name: GOMEMLIMIT, value: 400MiB}]
 status:
   conditions:
   - {type: Ready, status: "True", reason: InForce, message: In force., observedGeneration: 1, lastTransitionTime: "2026-12-01T10:00:00Z"}
@@ -117,6 +128,8 @@ spec:
   release: "2026-12"
   credentials: {secretRef: {name: crm, key: token}, header: Authorization, prefix: "Bearer "}
   headers: [{name: X-Team, value: support}]
+  tls: {caBundle: {configMap: {name: corp-ca, key: ca.crt}}}
+  proxy: {url: "http://proxy.corp"}
   egress: {allow: [10.20.0.0/16]}
   tools:
   - {name: refund, effect: Send, idempotency: Key, show: Arguments, as: pay_back, timeoutSeconds: 60, maxResultBytes: 65536}
@@ -163,6 +176,8 @@ spec:
       url: https://crm.example/api
       credentials: {secretRef: {name: crm, key: token}, header: Authorization, prefix: "Bearer "}
       headers: [{name: X-Team, value: support}]
+      tls: {caBundle: {configMap: {name: corp-ca, key: ca.crt}}}
+      proxy: {url: "http://proxy.corp"}
       egress: {allow: [10.20.0.0/16]}
     tools:
     - name: payments__refund
@@ -188,6 +203,8 @@ url: https://llm.example/v1
 model: gpt-5.4
 credentials: {secretRef: {name: llm, key: apiKey}, header: Authorization, prefix: "Bearer "}
 headers: [{name: X-Team, value: support}]
+tls: {caBundle: {configMap: {name: corp-ca, key: ca.crt}}}
+proxy: {url: "http://proxy.corp"}
 egress: {allow: [10.20.0.0/16]}
 timeouts: {firstTokenSeconds: 120, idleSeconds: 60, totalSeconds: 600}
 contextWindowTokens: 400000

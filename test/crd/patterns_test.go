@@ -22,6 +22,21 @@ var patterns = map[string]struct{ accepted, refused []string }{
 		accepted: []string{"apiKey", "api.key"},
 		refused:  []string{"a/b", "a b"},
 	},
+	"caBundle.configMap.key": {
+		accepted: []string{"ca.crt", "ca-bundle.pem"},
+		refused:  []string{"a/b", "a b"},
+	},
+	"pods.serviceAccountName": names,
+	"pods.runtimeClassName":   names,
+	"pods.priorityClassName":  names,
+	"pods.tolerations[0].value": {
+		accepted: []string{"agents", "A_b.c-d", "1"},
+		refused:  []string{"-a", "a.", "a b", "a/b"},
+	},
+	"pods.env[0].name": {
+		accepted: []string{"GOMEMLIMIT", "_a1"},
+		refused:  []string{"1A", "A-B", "A.B", "A B", "Ä"},
+	},
 	"credentials.header": {
 		accepted: []string{"api-key", "X-Api-Key2"},
 		refused:  []string{"X Api", "X:Y", "X_Y", "X\r\nY"},
@@ -65,6 +80,11 @@ var patterns = map[string]struct{ accepted, refused []string }{
 var labels = struct{ accepted, refused []string }{
 	accepted: []string{"a", "finance", "small-refunds", "4-eyes"},
 	refused:  []string{"Finance", "-a", "a-", "a.b", "a b", "a/b", "ü"},
+}
+
+var names = struct{ accepted, refused []string }{
+	accepted: []string{"a", "agents-2", "a.b"},
+	refused:  []string{"A", "-a", "a-", "a..b", "a_b", "a b", "ü"},
 }
 
 var toolNames = struct{ accepted, refused []string }{

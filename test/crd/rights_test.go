@@ -16,7 +16,9 @@ import (
 const manager = "system:serviceaccount:ekiden-system:ekiden-manager"
 
 var (
-	reads  = []string{"get", "list", "watch"}
+	reads = []string{"get", "list", "watch"}
+	// caches is what a cache needs.
+	caches = []string{"list", "watch"}
 	writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 	all    = append(slices.Clone(reads), writes...)
 )
@@ -157,30 +159,30 @@ func TestTheManagersRights(t *testing.T) {
 		{[]string{"get", "list", "watch", "patch", "delete"}, "agentruns"},
 		{[]string{"patch"}, "agentruns/status"},
 		{[]string{"update"}, "agentruns/finalizers"},
-		{reads, "agentdefinitions"},
+		{caches, "agentdefinitions"},
 		{[]string{"patch"}, "agentdefinitions/status"},
 		{[]string{"update"}, "agentdefinitions/finalizers"},
 		{[]string{"get", "list", "watch", "create", "delete"}, "definitionrevisions"},
-		{reads, "modelendpoints"},
-		{reads, "agentpolicies"},
+		{caches, "modelendpoints"},
+		{caches, "agentpolicies"},
 		{[]string{"patch"}, "agentpolicies/status"},
-		{reads, "toolservers"},
+		{caches, "toolservers"},
 		{[]string{"patch"}, "toolservers/status"},
 		{[]string{"get", "list", "watch", "create", "manage"}, "approvalrequests"},
 		{[]string{"patch"}, "approvalrequests/status"},
 		{[]string{"get", "list", "watch", "create", "delete"}, "jobs.batch"},
-		{reads, "pods.core"},
+		{caches, "pods.core"},
 		{reads, "namespaces.core"},
 		{[]string{"get"}, "configmaps.core"},
 		{[]string{"create", "patch"}, "events.events.k8s.io"},
-		{[]string{"create", "patch"}, "events.core"},
+		{[]string{"create", "list"}, "events.core"},
 		{[]string{"get"}, "secrets.core:ekiden-postgres"},
 	}
 	mayNot := []right{
 		{[]string{"list", "watch", "deletecollection"}, "secrets.core"},
 		{[]string{"get", "list", "watch", "update", "patch", "delete"}, "secrets.core:llm"},
 		{[]string{"create", "update"}, "agentruns"},
-		{writes, "agentdefinitions"},
+		{append([]string{"get"}, writes...), "agentdefinitions"},
 		{[]string{"update", "patch"}, "definitionrevisions"},
 		{writes, "modelendpoints"},
 		{writes, "agentpolicies"},

@@ -107,6 +107,40 @@ var rules = map[string]struct {
 	"a match that says nothing":                     {kind: "AgentPolicy", edits: []edit{set("spec.rules[0].match", m{})}, words: []string{"spec.rules[0].match", "at least 1"}},
 	"a policy that says nothing":                    {kind: "AgentPolicy", edits: []edit{set("spec", m{})}},
 
+	"labels of a prefix of one's own":          {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"example.com/team": "support", "app.kubernetes.io/part-of": "x", "kueue.x-k8s.io/queue-name": "agents"})}},
+	"a label that selects the pods of runs":    {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"ekiden.dev/run-uid": "x"})}, words: ownLabels},
+	"a label of Jobs":                          {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"batch.kubernetes.io/job-name": "x"})}, words: ownLabels},
+	"an older label of Jobs":                   {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"controller-uid": "x"})}, words: ownLabels},
+	"a label that says who manages":            {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"app.kubernetes.io/managed-by": "x"})}, words: ownLabels},
+	"a label whose key is none":                {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"a b": "x"})}, words: []string{"spec.pods.labels", "labels wants keys of labels"}},
+	"a label whose value is none":              {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"a": "b c"})}, words: []string{"spec.pods.labels", "should match"}},
+	"a label without a value":                  {kind: "AgentPolicy", edits: []edit{set("spec.pods.labels", m{"a": ""})}},
+	"a node selector whose key is none":        {kind: "AgentPolicy", edits: []edit{set("spec.pods.nodeSelector", m{"a/b/c": "x"})}, words: []string{"spec.pods.nodeSelector", "nodeSelector wants keys of labels"}},
+	"an annotation of a prefix of its own":     {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"Example.com/Owner": "any words: {}"})}},
+	"an annotation that wakes runs":            {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"ekiden.dev/run": "x"})}, words: []string{"spec.pods.annotations", "annotations of ekiden.dev and batch.kubernetes.io are set for each pod"}},
+	"an annotation whose key is none":          {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"a b": "x"})}, words: []string{"spec.pods.annotations", "annotations wants keys of annotations"}},
+	"an annotation that is too long":           {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"a": strings.Repeat("x", 4097)})}, words: []string{"spec.pods.annotations", "may not be more than 4096"}},
+	"a toleration of any value":                {kind: "AgentPolicy", edits: []edit{set("spec.pods.tolerations", []any{m{"key": "example.com/gpu", "operator": "Exists"}})}},
+	"a toleration of any value, with one":      {kind: "AgentPolicy", edits: []edit{set("spec.pods.tolerations", []any{m{"key": "a", "operator": "Exists", "value": "b"}})}, words: []string{"spec.pods.tolerations[0]", "a value goes with the operator Equal"}},
+	"a toleration for a while, of no eviction": {kind: "AgentPolicy", edits: []edit{set("spec.pods.tolerations", []any{m{"key": "a", "tolerationSeconds": int64(5)}})}, words: []string{"spec.pods.tolerations[0]", "tolerationSeconds goes with the effect NoExecute"}},
+	"a toleration of every taint":              {kind: "AgentPolicy", edits: []edit{set("spec.pods.tolerations", []any{m{"operator": "Exists"}})}, words: []string{"spec.pods.tolerations[0].key", "Required"}},
+	"a toleration whose key is none":           {kind: "AgentPolicy", edits: []edit{set("spec.pods.tolerations", []any{m{"key": "a b"}})}, words: []string{"spec.pods.tolerations[0].key", "key must be the key of a taint"}},
+	"resources in all spellings":               {kind: "AgentPolicy", edits: []edit{set("spec.pods.resources", m{"requests": m{"cpu": int64(1), "memory": "1Gi"}, "limits": m{"nvidia.com/gpu": "1", "cpu": "1500m"}})}},
+	"a resource that is no amount":             {kind: "AgentPolicy", edits: []edit{set("spec.pods.resources.limits", m{"memory": "much"})}, words: []string{"spec.pods.resources.limits", "memory"}},
+	"a variable that tells of the pod":         {kind: "AgentPolicy", edits: env("POD_NAME"), words: ownVariables},
+	"a variable that tells of a discovery":     {kind: "AgentPolicy", edits: env("EKIDEN_DISCOVERY"), words: ownVariables},
+	"a variable that moves Postgres":           {kind: "AgentPolicy", edits: env("PGHOST"), words: ownVariables},
+	"a variable that names a proxy":            {kind: "AgentPolicy", edits: env("HTTPS_PROXY"), words: []string{"spec.pods.env[0].name", "set spec.proxy of the ModelEndpoint or the ToolServer"}},
+	"and in small":                             {kind: "AgentPolicy", edits: env("https_proxy"), words: []string{"spec.pods.env[0].name", "set spec.proxy of the ModelEndpoint or the ToolServer"}},
+	"a variable from a Secret":                 {kind: "AgentPolicy", edits: []edit{set("spec.pods.env", []any{m{"name": "A", "value": "x", "valueFrom": m{}}})}, words: []string{"unknown field", "valueFrom"}},
+
+	"a proxy with a port":          {kind: "ModelEndpoint", edits: []edit{set("spec.proxy.url", "http://proxy.corp:3128")}},
+	"a proxy over TLS":             {kind: "ToolServer", edits: []edit{set("spec.proxy.url", "https://proxy.corp/")}},
+	"a proxy of another protocol":  {kind: "ModelEndpoint", edits: []edit{set("spec.proxy.url", "socks5://proxy.corp:1080")}, words: []string{"spec.proxy.url", "url must be an absolute http or https URL without a path"}},
+	"a proxy with a path":          {kind: "ModelEndpoint", edits: []edit{set("spec.proxy.url", "http://proxy.corp/a")}, words: []string{"spec.proxy.url", "without a path"}},
+	"a proxy with a password":      {kind: "ModelEndpoint", edits: []edit{set("spec.proxy.url", "http://a:b@proxy.corp:3128")}, words: []string{"spec.proxy.url", "url must have no user, query or fragment"}},
+	"a bundle that is in a Secret": {kind: "ModelEndpoint", edits: []edit{set("spec.tls.caBundle", m{"secret": m{"name": "a", "key": "b"}})}, words: []string{"unknown field", "spec.tls.caBundle.secret"}},
+
 	"a request without a rule that asks":                                    {kind: "ApprovalRequest", edits: []edit{without("spec.policy")}},
 	"a request that shows the digest alone":                                 {kind: "ApprovalRequest", edits: []edit{without("spec.call.arguments")}},
 	"the third seat of two":                                                 {kind: "ApprovalRequest", edits: []edit{set("spec.seat", int64(3))}, words: []string{"spec.seat", "spec.seat counts up to spec.seats"}},
@@ -119,13 +153,15 @@ var rules = map[string]struct {
 type m = map[string]any
 
 var (
-	timers      = []string{"spec.segment", "softSeconds (90 if unset) must be less than hardSeconds (120 if unset)"}
-	absolute    = []string{"spec.url", "url must be an absolute http or https URL"}
-	bare        = []string{"spec.url", "url must have no user, query or fragment"}
-	reserved    = []string{"spec.headers[0].name", "this header cannot be set here"}
-	perRequest  = []string{"spec.headers", "headers that the client sets for each request cannot be set here"}
-	whoApproves = []string{"spec.rules[0]", "approval says who approves, so it goes with action RequireApproval only"}
-	cidr        = []string{"spec.egress.allow[0]", "allow must list address ranges in CIDR notation"}
+	timers       = []string{"spec.segment", "softSeconds (90 if unset) must be less than hardSeconds (120 if unset)"}
+	absolute     = []string{"spec.url", "url must be an absolute http or https URL"}
+	bare         = []string{"spec.url", "url must have no user, query or fragment"}
+	reserved     = []string{"spec.headers[0].name", "this header cannot be set here"}
+	perRequest   = []string{"spec.headers", "headers that the client sets for each request cannot be set here"}
+	whoApproves  = []string{"spec.rules[0]", "approval says who approves, so it goes with action RequireApproval only"}
+	ownLabels    = []string{"spec.pods.labels", "are set for each pod: choose a key with a prefix of your own"}
+	ownVariables = []string{"spec.pods.env[0].name", "are set for each pod, or would change how Postgres is reached"}
+	cidr         = []string{"spec.egress.allow[0]", "allow must list address ranges in CIDR notation"}
 )
 
 // httpServer is an HTTP API with one tool.
@@ -138,6 +174,7 @@ func overHTTP(edits ...edit) []edit {
 	return append([]edit{set("spec.type", "HTTP"), without("spec.mcp"), set("spec.http", httpServer)}, edits...)
 }
 
+func env(name string) []edit     { return []edit{set("spec.pods.env[0].name", name)} }
 func input(value m) []edit       { return []edit{set("spec.input", value)} }
 func url(value string) []edit    { return []edit{set("spec.url", value)} }
 func header(value string) []edit { return []edit{set("spec.headers[0].name", value)} }

@@ -108,8 +108,10 @@ func TestEveryFieldIsBounded(t *testing.T) {
 				t.Errorf("%s %s: a number without a smallest value", kind, path)
 			case field.Type == "boolean":
 				t.Errorf("%s %s: a bool cannot grow a third value", kind, path)
-			case field.Type == "object" && field.AdditionalProperties != nil:
-				t.Errorf("%s %s: a map", kind, path)
+			case field.Type == "object" && field.AdditionalProperties != nil && field.MaxProperties == nil:
+				t.Errorf("%s %s: a map without a greatest size", kind, path)
+			case field.Type == "object" && field.AdditionalProperties != nil && !strings.HasPrefix(path, "spec.pods."):
+				t.Errorf("%s %s: a map, which only what is copied into a pod may be", kind, path)
 			}
 		})
 	}

@@ -19,8 +19,9 @@ const keepSeconds = 3600
 // AnnotationRun is the name of the run on its pods. It is an annotation because a name may be longer than a label's value.
 const AnnotationRun = "ekiden.dev/run"
 
-// Build is the Job of one attempt. It never retries by itself: lifecycle.Decide is the only place that does.
-func Build(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image string) *batchv1.Job {
+// Build is the Job of one attempt, with what the platform wants of its pods. It never retries by itself: lifecycle.Decide is the
+// only place that does.
+func Build(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image string, settings v1alpha1.PodSettings) *batchv1.Job {
 	labels := map[string]string{
 		v1alpha1.LabelRunUID:           string(run.UID),
 		v1alpha1.LabelRootUID:          string(run.UID),
@@ -29,7 +30,7 @@ func Build(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, ima
 		"app.kubernetes.io/name":       "ekiden-segment",
 		"app.kubernetes.io/managed-by": "ekiden",
 	}
-	return &batchv1.Job{
+	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            Name(run.Name, run.UID, k),
 			Namespace:       run.Namespace,
@@ -47,6 +48,8 @@ func Build(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, ima
 			},
 		},
 	}
+	pod.Dress(j, pod.Queue(settings, run.Labels))
+	return j
 }
 
 func podOf(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, image string) corev1.PodSpec {
@@ -64,6 +67,7 @@ func podOf(run *v1alpha1.AgentRun, k lifecycle.AttemptKey, t contract.Terms, ima
 	if len(t.Tools) > 0 {
 		pod.Mount(&p, toolVolume(t.Tools), contract.ToolDir, "--tool-credentials-dir="+contract.ToolDir)
 	}
+	pod.Trust(&p, t.CABundles)
 	return p
 }
 

@@ -9,12 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/given"
 )
@@ -107,7 +109,10 @@ func TestBuild(t *testing.T) {
 							{Name: "postgres", MountPath: "/var/run/ekiden/postgres", ReadOnly: true}, {Name: "model", MountPath: "/var/run/ekiden/model", ReadOnly: true},
 						},
 						TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-						Resources: resources,
+						Resources: corev1.ResourceRequirements{
+							Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
+							Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+						},
 						SecurityContext: &corev1.SecurityContext{
 							AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 						},
@@ -124,6 +129,25 @@ func TestBuild(t *testing.T) {
 			given: contract.Terms{Segment: v1alpha1.SegmentTimers{HardSeconds: 120}, ActSeconds: 600, Credential: v1alpha1.KeyReference{Name: "llm", Key: "apiKey"}},
 			want:  func(*batchv1.Job) {},
 		},
+		"servers with certificates of their own": {
+			given: contract.Terms{
+				Segment: v1alpha1.SegmentTimers{HardSeconds: 120}, ActSeconds: 600, Credential: v1alpha1.KeyReference{Name: "llm", Key: "apiKey"},
+				CABundles: []contract.CABundle{{File: "model/ca.crt", Key: v1alpha1.KeyReference{Name: "corp", Key: "root"}}, {File: "tools/crm/ca.crt", Key: v1alpha1.KeyReference{Name: "crm", Key: "ca.crt"}}},
+			},
+			want: func(j *batchv1.Job) {
+				p, c := &j.Spec.Template.Spec, &j.Spec.Template.Spec.Containers[0]
+				source := func(name, key, path string) corev1.VolumeProjection {
+					return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+						LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: []corev1.KeyToPath{{Key: key, Path: path}}, Optional: &yes,
+					}}
+				}
+				p.Volumes = append(p.Volumes, corev1.Volume{Name: "ca", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+					Sources: []corev1.VolumeProjection{source("corp", "root", "model/ca.crt"), source("crm", "ca.crt", "tools/crm/ca.crt")}, DefaultMode: ptr[int32](0o440),
+				}}})
+				c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "ca", MountPath: "/var/run/ekiden/ca", ReadOnly: true})
+				c.Args = append(c.Args, "--ca-dir=/var/run/ekiden/ca")
+			},
+		},
 		"an endpoint without one, and segments longer than calls": {
 			given: contract.Terms{Segment: v1alpha1.SegmentTimers{HardSeconds: 3600}, ActSeconds: 600},
 			want: func(j *batchv1.Job) {
@@ -138,7 +162,7 @@ func TestBuild(t *testing.T) {
 			t.Parallel()
 			want, k := whole.DeepCopy(), lifecycle.AttemptKey{Segment: 2, Attempt: 1}
 			tc.want(want)
-			got := Build(run, k, tc.given, "registry.example/segment:1")
+			got := Build(run, k, tc.given, "registry.example/segment:1", pod.BuiltIn())
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("Build() (-want +got):\n%s", diff)
 			}
@@ -146,16 +170,6 @@ func TestBuild(t *testing.T) {
 				t.Errorf("its labels name the attempt %+v", back)
 			}
 		})
-	}
-}
-
-var resources = podOf(given.Run("r", "ns"), lifecycle.AttemptKey{}, contract.Terms{}, "").Containers[0].Resources
-
-func TestResourcesAreBounded(t *testing.T) {
-	t.Parallel()
-	got := fmt.Sprint(resources.Requests.Cpu(), resources.Requests.Memory(), resources.Limits.Memory(), len(resources.Limits))
-	if want := "20m 48Mi 256Mi 1"; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -233,11 +247,24 @@ func TestRead(t *testing.T) {
 			return lifecycle.Sighting{State: lifecycle.Ended, End: lifecycle.AttemptEnd{Class: class, Message: message}}
 		}
 		pending = func(why string) lifecycle.Sighting { return lifecycle.Sighting{State: lifecycle.Pending, Why: why} }
+		queued  = func(why string) lifecycle.Sighting {
+			return lifecycle.Sighting{State: lifecycle.Pending, Why: why, Held: true}
+		}
+		// released is a Job that was suspended before.
+		released = &batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, LastTransitionTime: now}}}}
+		warns    = func(at time.Duration, message string) corev1.Event {
+			return corev1.Event{Type: corev1.EventTypeWarning, Reason: "FailedCreate", Message: message, LastTimestamp: metav1.NewTime(now.Add(at))}
+		}
+		placed = func(status corev1.ConditionStatus, reason string) corev1.PodCondition {
+			return corev1.PodCondition{Type: corev1.PodScheduled, Status: status, Reason: reason, LastTransitionTime: now}
+		}
+		changed = func(p *corev1.Pod) { p.Generation = 2 }
 	)
 	const noPod = "no pod has been created: a quota or an admission policy may refuse it, see the Job's events"
 	tests := map[string]struct {
 		job  *batchv1.Job
 		pods []corev1.Pod
+		told []corev1.Event
 		want lifecycle.Sighting
 	}{
 		"a process runs": {job: job, pods: running, want: lifecycle.Sighting{State: lifecycle.Working}},
@@ -262,7 +289,7 @@ func TestRead(t *testing.T) {
 		"it left with 0":                         {job: job, pods: leftWith(0, "Completed", ""), want: end(lifecycle.Yielded, "exit code 0")},
 		"it left with 0 in a pod that was to go": {job: gone, pods: with(leftWith(0, "Completed", ""), target), want: end(lifecycle.Yielded, "exit code 0")},
 		"it crashed":                             {job: job, pods: leftWith(2, "Error", ""), want: end(lifecycle.Crashed, "exit code 2")},
-		"it was killed for its memory":           {job: job, pods: leftWith(137, "OOMKilled", ""), want: end(lifecycle.Crashed, "exit code 137, OOMKilled")},
+		"it was killed for its memory":           {job: job, pods: leftWith(137, "OOMKilled", ""), want: end(lifecycle.Crashed, "exit code 137, OOMKilled: it used more than the memory of its node. Raise spec.pods.resources.limits.memory of the AgentPolicy")},
 		"it was killed":                          {job: job, pods: leftWith(137, "Error", ""), want: end(lifecycle.Crashed, "exit code 137")},
 		"its pod met its deadline before it had started": {
 			job: job, pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}}},
@@ -303,26 +330,53 @@ func TestRead(t *testing.T) {
 			job: job, pods: append(leftWith(1, "", ""), leftWith(0, "", "")...), want: end(lifecycle.Yielded, "exit code 0"),
 		},
 
-		"its Job is gone and nothing is left":            {job: gone, want: unseen(lifecycle.Lost, "its Job was deleted")},
-		"its Job is going and no pod was made":           {job: going, want: unseen(lifecycle.Lost, "its Job was deleted")},
-		"its Job is gone and its pod never started":      {job: gone, pods: waiting("ContainerCreating", ""), want: unseen(lifecycle.Lost, "its Job was deleted")},
-		"its Job has failed and its pod is gone":         {job: conditions(batchv1.JobFailed, corev1.ConditionTrue), want: unseen(lifecycle.Lost, "its Job has ended and its pod is gone: BackoffLimitExceeded too often")},
-		"its Job is complete and its pod is gone":        {job: conditions(batchv1.JobComplete, corev1.ConditionTrue), want: unseen(lifecycle.Lost, "its Job has ended and its pod is gone: BackoffLimitExceeded too often")},
-		"its Job has not failed":                         {job: conditions(batchv1.JobFailed, corev1.ConditionFalse), want: pending(noPod)},
-		"no pod was made":                                {job: job, want: pending(noPod)},
-		"its Job is suspended":                           {job: suspended, want: pending("its Job is suspended")},
+		"its Job is gone and nothing is left":       {job: gone, want: unseen(lifecycle.Lost, "its Job was deleted")},
+		"its Job is going and no pod was made":      {job: going, want: unseen(lifecycle.Lost, "its Job was deleted")},
+		"its Job is gone and its pod never started": {job: gone, pods: waiting("ContainerCreating", ""), want: unseen(lifecycle.Lost, "its Job was deleted")},
+		"its Job has failed and its pod is gone":    {job: conditions(batchv1.JobFailed, corev1.ConditionTrue), want: unseen(lifecycle.Lost, "its Job has ended and its pod is gone: BackoffLimitExceeded too often")},
+		"its Job is complete and its pod is gone":   {job: conditions(batchv1.JobComplete, corev1.ConditionTrue), want: unseen(lifecycle.Lost, "its Job has ended and its pod is gone: BackoffLimitExceeded too often")},
+		"its Job has not failed":                    {job: conditions(batchv1.JobFailed, corev1.ConditionFalse), want: pending(noPod)},
+		"no pod was made":                           {job: job, want: pending(noPod)},
+		"its Job is suspended":                      {job: suspended, want: queued("its Job is suspended, as Kueue does with Jobs that wait in its queue")},
+		"its Job was suspended and is let go":       {job: released, want: lifecycle.Sighting{State: lifecycle.Pending, Why: noPod, Released: now.Time}},
+		"its Job is let go and its controller has not said so": {
+			job:  &batchv1.Job{Spec: batchv1.JobSpec{Suspend: ptr(false)}, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue, LastTransitionTime: now}}}},
+			want: queued("its Job is suspended, as Kueue does with Jobs that wait in its queue"),
+		},
+		"its Job is suspended again and its process hands over": {
+			job: suspended, pods: leftWith(75, "", `{"fault":"Stopped"}`),
+			want: lifecycle.Sighting{State: lifecycle.Ended, Suspended: true, End: lifecycle.AttemptEnd{Class: lifecycle.Faulted, Code: contract.FaultStopped, Terminated: true}},
+		},
+		"its Job is suspended again and its process is killed": {
+			job: suspended, pods: leftWith(137, "", ""),
+			want: lifecycle.Sighting{State: lifecycle.Ended, Suspended: true, End: lifecycle.AttemptEnd{Class: lifecycle.Disrupted, Message: "its Job was suspended while it worked: exit code 137", Terminated: true}},
+		},
+		"its Job is suspended again before its pod had started": {job: suspended, pods: waiting("ContainerCreating", ""), want: queued("its Job is suspended, as Kueue does with Jobs that wait in its queue")},
+		"its pod waits behind a gate":                           {job: job, pods: pods(condition(placed(corev1.ConditionFalse, "SchedulingGated"))), want: queued("SchedulingGated")},
+		"the gate is open and no node is found":                 {job: job, pods: pods(changed, condition(placed(corev1.ConditionFalse, "Unschedulable"))), want: queued("Unschedulable")},
+		"the gate is open and a node is found": {
+			job: job, pods: pods(changed, condition(placed(corev1.ConditionTrue, ""))), want: lifecycle.Sighting{State: lifecycle.Pending, Released: now.Time},
+		},
+		"no pod was made and events say why":   {job: job, told: []corev1.Event{warns(2, "exceeded quota: b"), warns(1, "exceeded quota: a")}, want: pending("FailedCreate: exceeded quota: b")},
+		"no pod was made and nothing is amiss": {job: job, told: []corev1.Event{{Type: corev1.EventTypeNormal, Reason: "x"}}, want: pending(noPod)},
+		"its pod is silent and events say why": {job: job, pods: pods(), told: []corev1.Event{{Type: corev1.EventTypeWarning, Reason: "FailedMount", Message: "no such Secret."}}, want: pending("FailedMount: no such Secret")},
+		"its status says more than its events": {job: job, pods: waiting("CreateContainerConfigError", "x"), told: []corev1.Event{warns(1, "y")}, want: pending("CreateContainerConfigError: x")},
+		"a container before its own has to wait": {job: job, want: pending("image side:1 cannot be pulled: no"), pods: pods(func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "side", Image: "side:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no"}}}}
+			p.Status.ContainerStatuses = segment(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}})
+		})},
 		"its pod is new":                                 {job: job, pods: pods(), want: pending("")},
 		"its pod has no node yet":                        {job: job, pods: pods(condition(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"})), want: pending("Unschedulable: 0/1 nodes")},
 		"its pod has a node":                             {job: job, pods: pods(condition(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})), want: pending("")},
 		"its container is being created":                 {job: job, pods: waiting("ContainerCreating", ""), want: pending("")},
-		"its image is not there":                         {job: job, pods: waiting("ErrImagePull", "no such image"), want: pending("ErrImagePull: no such image")},
+		"its image is not there":                         {job: job, pods: waiting("ErrImagePull", "no such image"), want: pending("image  cannot be pulled: no such image")},
 		"its container waits without a message":          {job: job, pods: waiting("CreateContainerConfigError", ""), want: pending("CreateContainerConfigError")},
 		"its container waits with a message without end": {job: job, pods: waiting("E", strings.Repeat("x", 1000)), want: pending("E: " + strings.Repeat("x", 509))},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, Read(tc.job, tc.pods)); diff != "" {
+			if diff := cmp.Diff(tc.want, Read(tc.job, tc.pods, tc.told)); diff != "" {
 				t.Errorf("Read() (-want +got):\n%s", diff)
 			}
 		})

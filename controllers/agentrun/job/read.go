@@ -14,6 +14,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -36,8 +37,24 @@ func Made(pods []corev1.Pod, job types.UID) []corev1.Pod {
 }
 
 // Read is what an attempt's Job and pods tell. A nil Job is one that is known to be gone; pods are all
-// that the Job made.
-func Read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
+// that the Job made, and events what is told of the object that pod.Quiet names.
+func Read(j *batchv1.Job, pods []corev1.Pod, events []corev1.Event) lifecycle.Sighting {
+	s := read(j, pods)
+	s.Released = pod.Released(j, pods)
+	switch s.State {
+	case lifecycle.Pending:
+		s.Held, s.Why = pod.Held(j, pods) != "", pod.Why(j, pods, events)
+	case lifecycle.Ended:
+		// Once it is no longer suspended it would make another pod.
+		if s.Suspended = pod.Suspended(j); s.Suspended && s.End.Class == lifecycle.Crashed {
+			s.End.Class, s.End.Message = lifecycle.Disrupted, "its Job was suspended while it worked: "+s.End.Message
+		}
+	default:
+	}
+	return s
+}
+
+func read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
 	var alive, ended []corev1.Pod
 	for _, p := range pods {
 		switch {
@@ -61,7 +78,7 @@ func Read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
 	case failure(j) != "":
 		return lost(failure(j))
 	default:
-		return lifecycle.Sighting{State: lifecycle.Pending, Why: why(j, pods)}
+		return lifecycle.Sighting{State: lifecycle.Pending}
 	}
 }
 
@@ -135,6 +152,9 @@ func disrupted(p corev1.Pod) bool {
 
 func crash(p corev1.Pod, t *corev1.ContainerStateTerminated) string {
 	parts := []string{fmt.Sprintf("exit code %d", t.ExitCode)}
+	if killed := pod.Killed(&p, contract.SegmentContainer, t); killed != "" {
+		return contract.Clip(parts[0]+", "+killed, contract.MaxMessage)
+	}
 	for _, s := range []string{t.Reason, p.Status.Reason, t.Message} {
 		if s != "" && s != "Error" {
 			parts = append(parts, s)
@@ -160,29 +180,6 @@ func failure(j *batchv1.Job) string {
 		if (c.Type == batchv1.JobFailed || c.Type == batchv1.JobComplete) && c.Status == corev1.ConditionTrue {
 			return contract.Clip(strings.TrimSpace("its Job has ended and its pod is gone: "+c.Reason+" "+c.Message), contract.MaxMessage)
 		}
-	}
-	return ""
-}
-
-// why is what the cluster says about a pod that has not started.
-func why(j *batchv1.Job, pods []corev1.Pod) string {
-	for _, p := range pods {
-		for _, c := range p.Status.ContainerStatuses {
-			if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" {
-				return contract.Clip(strings.TrimSuffix(w.Reason+": "+w.Message, ": "), 512)
-			}
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				return contract.Clip(strings.TrimSuffix(c.Reason+": "+c.Message, ": "), 512)
-			}
-		}
-	}
-	if len(pods) == 0 && j.Spec.Suspend != nil && *j.Spec.Suspend {
-		return "its Job is suspended"
-	}
-	if len(pods) == 0 {
-		return "no pod has been created: a quota or an admission policy may refuse it, see the Job's events"
 	}
 	return ""
 }

@@ -22,9 +22,11 @@ const (
 	ReachWithin = 15 * time.Minute
 	// reachTries is how many attempts must have failed so: one alone may have met an outage that the manager met too.
 	reachTries = 3
-	// patience is how long a pod may take to start before the status says what holds it up: what is seen
+	// Patience is how long a pod may take to start before the status says what holds it up: what is seen
 	// earlier changes by itself and would only cost writes.
-	patience = 10 * time.Second
+	Patience = 10 * time.Second
+	// askWhy is how often it is asked what holds a pod up: events are not watched.
+	askWhy = 30 * time.Second
 	// lookEvery is how often a working attempt is looked at although nothing was heard of it: its process may
 	// have gone silent on a node that is lost.
 	lookEvery = 10 * time.Second
@@ -51,7 +53,7 @@ func Decide(o Observed) Decision {
 	case o.Taken != "":
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonNameTaken, Message: o.Taken})
 	case a.live() != nil && o.Sighting.State == Ended:
-		return Decision{Do: []Effect{Close{a.live().AttemptKey, o.seenEnd()}}, Again: true}
+		return Decision{Do: o.closed(), Again: true}
 	case a.CancelledAt.IsZero() && o.stopWanted():
 		return Decision{Do: []Effect{Cancel{}}, Again: true}
 	case !a.CancelledAt.IsZero():
@@ -144,19 +146,23 @@ func (o Observed) settle() Decision {
 func (o Observed) watch() Decision {
 	a := o.Admission
 	live := a.live()
-	switch startBy := live.BegunAt.Add(StartWithin); {
+	switch startBy := o.begun().Add(StartWithin); {
 	case o.Sighting.State == Unseen && o.Blocked == "": // its row was written and its Job was not
 		return o.start(live.AttemptKey)
 	case o.Sighting.State == Unseen && !o.Now.Before(startBy):
 		return o.notStarted(o.Blocked)
 	case o.Sighting.State == Unseen: // nobody tells when the answer would be another
 		return starting(live.Segment, o.Blocked, earlier(startBy, o.Now.Add(askEvery)))
+	case o.Sighting.State == Pending && o.Now.Before(live.BegunAt.Add(Patience)):
+		return starting(live.Segment, "", live.BegunAt.Add(Patience))
+	case o.Sighting.State == Pending && o.Sighting.Held:
+		d := starting(live.Segment, o.Sighting.Why, o.Now.Add(askWhy))
+		d.Report.Reason = v1alpha1.ReasonPodQueued
+		return d
 	case o.Sighting.State == Pending && !o.Now.Before(startBy):
 		return o.notStarted(o.Sighting.Why)
-	case o.Sighting.State == Pending && o.Now.Before(live.BegunAt.Add(patience)):
-		return starting(live.Segment, "", live.BegunAt.Add(patience))
 	case o.Sighting.State == Pending:
-		return starting(live.Segment, o.Sighting.Why, startBy)
+		return starting(live.Segment, o.Sighting.Why, earlier(startBy, o.Now.Add(askWhy)))
 	case a.Lapsed:
 		return giveUp(live.AttemptKey, "its process has been silent for longer than its lease")
 	case !o.Now.Before(startBy.Add(a.Terms.PodTime() + contract.StopGrace)): // on a node that is lost a pod seems to run for ever
@@ -168,6 +174,9 @@ func (o Observed) watch() Decision {
 		}
 	}
 }
+
+// begun is since when the live attempt has its time to start: in a queue none of it runs.
+func (o Observed) begun() time.Time { return later(o.Admission.live().BegunAt, o.Sighting.Released) }
 
 // starting waits for a pod, and says what holds it up.
 func starting(segment int, why string, wake time.Time) Decision {
@@ -191,6 +200,15 @@ func because(message, why string) string {
 // giveUp ends an attempt that nobody will see end, so that its segment is taken up by another.
 func giveUp(k AttemptKey, message string) Decision {
 	return Decision{Do: []Effect{Stop{k}, Close{k, AttemptEnd{Class: Lost, Message: message}}}, Again: true}
+}
+
+// closed ends the live attempt as it was seen to end.
+func (o Observed) closed() []Effect {
+	c := Close{o.Admission.live().AttemptKey, o.seenEnd()}
+	if o.Sighting.Suspended {
+		return []Effect{Stop{c.AttemptKey}, c}
+	}
+	return []Effect{c}
 }
 
 // seenEnd is how the live attempt was seen to end. A process that ends well without an outcome while the run is
@@ -280,7 +298,7 @@ func (o Observed) leftOver() []Effect {
 	k := a.live().AttemptKey
 	switch s := o.Sighting.State; {
 	case s == Ended:
-		return []Effect{Close{k, o.seenEnd()}}
+		return o.closed()
 	case a.Outcome != nil:
 		return []Effect{Close{k, yielded}}
 	case s == Pending || s == Working:

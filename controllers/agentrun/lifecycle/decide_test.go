@@ -137,8 +137,44 @@ func TestDecide(t *testing.T) {
 			given: Observed{Now: noon, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Why: "Unschedulable: 0/1 nodes"}},
 			want: Decision{
 				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod: Unschedulable: 0/1 nodes"},
+				Wake:   noon.Add(askWhy),
+			},
+		},
+		"and looked at when its time is over": {
+			given: Observed{Now: noon.Add(230 * time.Second), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Why: "Unschedulable: 0/1 nodes"}},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod: Unschedulable: 0/1 nodes"},
 				Wake:   noon.Add(-time.Minute).Add(StartWithin),
 			},
+		},
+		"a pod that a queue holds back is waited for, however long that takes": {
+			given: Observed{Now: noon.Add(24 * time.Hour), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Held: true, Why: "its Job is suspended"}},
+			want:  Decision{Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonPodQueued, Message: "segment 0 waits for its pod: its Job is suspended"}, Wake: noon.Add(24 * time.Hour).Add(askWhy)},
+		},
+		"a pod that a queue has let go has its time from then on": {
+			given: Observed{Now: noon.Add(StartWithin - time.Second), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Released: noon, Why: "Unschedulable: 0/1 nodes"}},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod: Unschedulable: 0/1 nodes"},
+				Wake:   noon.Add(StartWithin),
+			},
+		},
+		"and no longer": {
+			given: Observed{Now: noon.Add(StartWithin), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Released: noon, Why: "Unschedulable: 0/1 nodes"}},
+			want: Decision{Do: []Effect{Finish{End{
+				Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonPodNotStarted, At: noon.Add(StartWithin),
+				Message: "the pod of segment 0 did not start within 300 seconds: Unschedulable: 0/1 nodes",
+			}}}, Again: true},
+		},
+		"a pod that works after a day in a queue has not outlived its deadline": {
+			given: Observed{Now: noon.Add(24 * time.Hour), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Working, Released: noon.Add(24*time.Hour - time.Minute)}},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunning, Message: "segment 0 is at work"},
+				Wake:   noon.Add(24 * time.Hour).Add(lookEvery),
+			},
+		},
+		"an attempt whose Job is suspended again is over, and its Job goes before it can make another pod": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Ended, Suspended: true, End: AttemptEnd{Class: Disrupted, Message: "suspended"}}},
+			want:  Decision{Do: []Effect{Stop{first}, Close{first, AttemptEnd{Class: Disrupted, Message: "suspended"}}}, Again: true},
 		},
 		"a pod that never starts fails the run with what the cluster says": {
 			given: Observed{Now: noon.Add(StartWithin), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Pending, Why: "ErrImagePull: no such image"}},

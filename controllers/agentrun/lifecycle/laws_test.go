@@ -28,7 +28,7 @@ func TestDecideLaws(t *testing.T) {
 		},
 		"a cancel is committed before a pod is stopped for it": func(o Observed, d Decision) bool {
 			a := o.Admission
-			return !has[Stop](d) || !a.CancelledAt.IsZero() || o.Recorded != nil || a.Lapsed
+			return !has[Stop](d) || !a.CancelledAt.IsZero() || o.Recorded != nil || a.Lapsed || o.Sighting.Suspended
 		},
 		"no second attempt begins while one is live": func(o Observed, d Decision) bool {
 			s, ok := effect[Start](d)
@@ -99,6 +99,13 @@ func TestDecideLaws(t *testing.T) {
 				return true
 			}
 			return d.Report.Reason != "" && d.Report.Phase != "" && !d.Wake.IsZero()
+		},
+		"what a queue holds back is never given up for not starting": func(o Observed, d Decision) bool {
+			f, ok := effect[Finish](d)
+			return !o.Sighting.Held || !ok || o.Recorded != nil || f.End.Code != v1alpha1.ReasonPodNotStarted
+		},
+		"a Job that may go on by itself is gone before its attempt is closed": func(o Observed, d Decision) bool {
+			return !o.Sighting.Suspended || o.Sighting.State != Ended || !has[Close](d) || has[Stop](d)
 		},
 		"looking again comes with something done": func(_ Observed, d Decision) bool {
 			return !d.Again || len(d.Do) > 0
@@ -240,10 +247,12 @@ func everyObserved() iter.Seq[Observed] {
 		sightings = []Sighting{
 			{},
 			{State: Pending},
+			{State: Pending, Held: true, Why: "its Job is suspended"},
 			{State: Working},
 			{State: Stopping},
 			{State: Ended, End: AttemptEnd{Class: Crashed}},
 			{State: Ended, End: AttemptEnd{Class: Yielded}},
+			{State: Ended, Suspended: true, End: AttemptEnd{Class: Disrupted}},
 			{State: Ended, End: AttemptEnd{Class: Faulted, Code: contract.FaultDeferred}, Pause: time.Minute},
 		}
 	)

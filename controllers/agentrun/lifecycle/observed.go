@@ -138,8 +138,13 @@ type Sighting struct {
 	// End is how it ended, when State is Ended, and Pause how long it asked to wait before the next attempt.
 	End   AttemptEnd
 	Pause time.Duration
-	// Why is what the cluster says about a pod that does not start.
-	Why string
+	// Why is what the cluster says about a pod that does not start. Held says that it is not to start yet: a queue holds it back.
+	Why  string
+	Held bool
+	// Released is when it was let go, if it was held back before; else zero.
+	Released time.Time
+	// Suspended says, when State is Ended, that its Job is suspended and may go on one day.
+	Suspended bool
 }
 
 // SightingState says how far an attempt has come.

@@ -17,7 +17,7 @@ import (
 )
 
 // The rights this package needs. controller-gen reads them from here.
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings;mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=get;list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings;mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=list;watch
 // +kubebuilder:rbac:groups=ekiden.dev,resources=approvalrequests,verbs=create
 
 // lasting is how long a proof counts. A failure counts for nothing: the next look tries again.

@@ -22,7 +22,7 @@ func Server(s *v1alpha1.ToolServer) v1alpha1.CompiledServer {
 	}
 	return v1alpha1.CompiledServer{
 		Name: s.Name, UID: s.UID, Type: spec.Type, URL: url,
-		Credentials: spec.Credentials, Headers: spec.Headers, Egress: spec.Egress,
+		Credentials: spec.Credentials, Headers: spec.Headers, TLS: spec.TLS, Proxy: spec.Proxy, Egress: spec.Egress,
 	}
 }
 

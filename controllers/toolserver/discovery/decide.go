@@ -32,6 +32,8 @@ type Facts struct {
 	// Jobs are the Jobs that the server owns, of whatever generation, and Pods those with its label.
 	Jobs []batchv1.Job
 	Pods []corev1.Pod
+	// Told are the events of what Quiet names.
+	Told []corev1.Event
 	// Contracts are what the ledger keeps for the server's generation, read after Jobs and Pods: a Job that is seen to have
 	// succeeded has left them.
 	Contracts []contract.ToolContract
@@ -138,21 +140,25 @@ func written(f Facts) Decision {
 
 // asked is about a server that a Job has to ask.
 func asked(f Facts) Decision {
-	name := Name(f.Server)
-	var job *batchv1.Job
-	for i := range f.Jobs {
-		if f.Jobs[i].Name == name {
-			job = &f.Jobs[i]
-		}
-	}
+	job := f.job()
 	if job == nil {
-		return Decision{Do: []Effect{Start{}}, Report: asking(name, "")}
+		return Decision{Do: []Effect{Start{}}, Report: asking(Name(f.Server), "")}
 	}
 	if end := ended(job); end != nil {
-		return Decision{Report: failed(v1alpha1.ReasonDiscoveryFailed, fmt.Sprintf("the server could not be asked for its tools: %s. It is asked again %s, and at once when its spec changes", account(job, *end, f.Pods), retry(*end)))}
+		reason, says := account(job, *end, f.Pods, f.Told)
+		return Decision{Report: failed(reason, fmt.Sprintf("the server could not be asked for its tools: %s. It is asked again %s, and at once when its spec changes", says, retry(*end)))}
 	}
-	trouble, patience := why(job, f.Pods, f.Now)
-	return Decision{Report: asking(name, trouble), Wake: patience}
+	return waited(f, job)
+}
+
+// job is the Job that asks for the tools of the newest spec, or nil.
+func (f Facts) job() *batchv1.Job {
+	for i := range f.Jobs {
+		if f.Jobs[i].Name == Name(f.Server) {
+			return &f.Jobs[i]
+		}
+	}
+	return nil
 }
 
 func asking(job, trouble string) Report {

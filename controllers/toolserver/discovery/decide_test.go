@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -67,7 +68,7 @@ func shown(c contract.ToolContract, effect v1alpha1.Effect) v1alpha1.DiscoveredT
 
 // theJob is the Job of the server, created at noon.
 func theJob(change ...func(*batchv1.Job)) batchv1.Job {
-	j, err := Build(mcp(), "team-uid", "image")
+	j, err := Build(mcp(), "team-uid", "image", pod.BuiltIn())
 	if err != nil {
 		panic(err)
 	}
@@ -172,33 +173,50 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 		},
 		"no pod has come for a while": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(time.Minute)},
-			want:  Decision{Report: discovering("Job " + name + " has not started: no pod has been created: a quota or an admission policy may refuse it, see the Job's events")},
+			want:  Decision{Report: discovering("Job " + name + " has not started: no pod has been created: a quota or an admission policy may refuse it, see the Job's events"), Wake: 30 * time.Second},
+		},
+		"no pod has come, and an event says why": {
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(time.Minute), Told: []corev1.Event{
+				{Type: corev1.EventTypeWarning, Reason: "FailedCreate", Message: "exceeded quota: none.", LastTimestamp: metav1.NewTime(noon)},
+			}},
+			want: Decision{Report: discovering("Job " + name + " has not started: FailedCreate: exceeded quota: none"), Wake: 30 * time.Second},
+		},
+		"no pod has come in its time": {
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(5 * time.Minute)},
+			want: Decision{Wake: time.Minute, Report: unready(v1alpha1.ReasonPodNotStarted,
+				"the pod of Job "+name+" did not start within 300 seconds: no pod has been created: a quota or an admission policy may refuse it, see the Job's events. It is used if it still does")},
+		},
+		"its time began when a queue let it go": {
+			given: Facts{Now: noon.Add(10 * time.Minute), Pods: []corev1.Pod{podOf(waiting("CreateContainerConfigError", "no"))}, Jobs: []batchv1.Job{theJob(func(j *batchv1.Job) {
+				j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(9 * time.Minute))}}
+			})}},
+			want: Decision{Report: discovering("Job " + name + " has not started: CreateContainerConfigError: no"), Wake: 4 * time.Minute},
 		},
 		"a pod that only copies the label is not the Job's": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Pods: []corev1.Pod{podOf(foreign, running)}, Now: noon.Add(time.Minute)},
-			want:  Decision{Report: discovering("Job " + name + " has not started: no pod has been created: a quota or an admission policy may refuse it, see the Job's events")},
+			want:  Decision{Report: discovering("Job " + name + " has not started: no pod has been created: a quota or an admission policy may refuse it, see the Job's events"), Wake: 30 * time.Second},
 		},
-		"the Job is suspended": {
-			given: Facts{Jobs: []batchv1.Job{theJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr(true) })}, Now: noon.Add(time.Minute)},
-			want:  Decision{Report: discovering("Job " + name + " has not started: it is suspended")},
+		"the Job is suspended, for as long as it takes": {
+			given: Facts{Jobs: []batchv1.Job{theJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr(true) })}, Now: noon.Add(time.Hour)},
+			want:  Decision{Report: discovering("Job " + name + " has not started: its Job is suspended, as Kueue does with Jobs that wait in its queue")},
 		},
 		"no node takes the pod": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon, Pods: []corev1.Pod{podOf(func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available."}}
 			})}},
-			want: Decision{Report: discovering("Job " + name + " has not started: Unschedulable: 0/3 nodes are available")},
+			want: Decision{Report: discovering("Job " + name + " has not started: Unschedulable: 0/3 nodes are available"), Wake: 5 * time.Minute},
 		},
 		"the image cannot be pulled": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon, Pods: []corev1.Pod{podOf(waiting("ErrImagePull", "rpc error"))}},
-			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled, see the events of pod pod")},
+			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled: rpc error"), Wake: 5 * time.Minute},
 		},
-		"and is waited for, in the same words": {
+		"and is waited for": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon, Pods: []corev1.Pod{podOf(waiting("ImagePullBackOff", "Back-off"))}},
-			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled, see the events of pod pod")},
+			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled: Back-off"), Wake: 5 * time.Minute},
 		},
 		"the pod is refused by its node": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon, Pods: []corev1.Pod{podOf(waiting("CreateContainerConfigError", "image has a root user"))}},
-			want:  Decision{Report: discovering("Job " + name + " has not started: CreateContainerConfigError: image has a root user")},
+			want:  Decision{Report: discovering("Job " + name + " has not started: CreateContainerConfigError: image has a root user"), Wake: 5 * time.Minute},
 		},
 		"the pod is being made": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(29 * time.Second), Pods: []corev1.Pod{podOf(waiting("ContainerCreating", ""))}},
@@ -206,7 +224,7 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 		},
 		"the pod is being made for long": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(30 * time.Second), Pods: []corev1.Pod{podOf(waiting("ContainerCreating", ""))}},
-			want:  Decision{Report: discovering("Job " + name + " has not started: its pod waits for its volumes or its network, see the events of pod pod")},
+			want:  Decision{Report: discovering("Job " + name + " has not started: its pod waits for its volumes or its network, see the events of the pod"), Wake: 30 * time.Second},
 		},
 		"the pod runs": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(time.Hour), Pods: []corev1.Pod{podOf(running)}},
@@ -222,13 +240,17 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 			}},
 			want: Decision{Report: unready(v1alpha1.ReasonDiscoveryFailed, "the server could not be asked for its tools: http://crm.example/mcp answered 404"+again)},
 		},
+		"the last pod misses the key of the server": {
+			given: Facts{Jobs: []batchv1.Job{theJob(failed)}, Pods: []corev1.Pod{podOf(ends(75, "Error", `{"fault":"SecretMissing","message":"Secret \"crm\" has no key \"token\""}`, 0))}},
+			want:  Decision{Report: unready(v1alpha1.ReasonSecretMissing, `the server could not be asked for its tools: Secret "crm" has no key "token"`+again)},
+		},
 		"a fault without words": {
 			given: Facts{Jobs: []batchv1.Job{theJob(failed)}, Pods: []corev1.Pod{podOf(ends(75, "Error", `{"fault":"LedgerUnavailable"}`, 0))}},
 			want:  Decision{Report: unready(v1alpha1.ReasonDiscoveryFailed, "the server could not be asked for its tools: LedgerUnavailable"+again)},
 		},
 		"a pod that crashed": {
 			given: Facts{Jobs: []batchv1.Job{theJob(failed)}, Pods: []corev1.Pod{podOf(ends(137, "OOMKilled", "", 0))}},
-			want:  Decision{Report: unready(v1alpha1.ReasonDiscoveryFailed, "the server could not be asked for its tools: its pod ended with exit code 137, OOMKilled"+again)},
+			want:  Decision{Report: unready(v1alpha1.ReasonDiscoveryFailed, "the server could not be asked for its tools: its pod ended with OOMKilled: it used more than the memory of its node. Raise spec.pods.resources.limits.memory of the AgentPolicy"+again)},
 		},
 		"a pod that leaves other words than a fault": {
 			given: Facts{Jobs: []batchv1.Job{theJob(failed)}, Pods: []corev1.Pod{podOf(ends(1, "Error", "no such flag", 0))}},
@@ -236,7 +258,7 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 		},
 		"no pod ever ended": {
 			given: Facts{Jobs: []batchv1.Job{theJob(over(batchv1.JobFailed, "DeadlineExceeded", "Job was active longer than specified deadline"))}},
-			want:  Decision{Report: unready(v1alpha1.ReasonDiscoveryFailed, "the server could not be asked for its tools: no pod of Job "+name+" came to an end: DeadlineExceeded Job was active longer than specified deadline. Look for missing images, quotas, node capacity and Pod Security"+again)},
+			want:  Decision{Report: unready(v1alpha1.ReasonPodNotStarted, "the server could not be asked for its tools: no pod of Job "+name+" came to an end: DeadlineExceeded Job was active longer than specified deadline. Look for missing images, quotas, node capacity and Pod Security"+again)},
 		},
 		"a Job that failed and goes is waited for": {
 			given: Facts{Jobs: []batchv1.Job{theJob(failed, goes)}, Pods: []corev1.Pod{podOf(ends(1, "Error", "", 0))}},

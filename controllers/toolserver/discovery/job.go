@@ -40,8 +40,8 @@ func Name(s *v1alpha1.ToolServer) string {
 	return fmt.Sprintf("%s-d%d", lifecycle.Stem(s.Name, s.UID), s.Generation)
 }
 
-// Build is that Job.
-func Build(s *v1alpha1.ToolServer, namespace types.UID, image string) (*batchv1.Job, error) {
+// Build is that Job, with what the platform wants of its pods.
+func Build(s *v1alpha1.ToolServer, namespace types.UID, image string, settings v1alpha1.PodSettings) (*batchv1.Job, error) {
 	server := compile.Server(s)
 	question, err := json.Marshal(contract.Discovery{NamespaceUID: namespace, Generation: s.Generation, Server: server})
 	if err != nil {
@@ -52,7 +52,7 @@ func Build(s *v1alpha1.ToolServer, namespace types.UID, image string) (*batchv1.
 		"app.kubernetes.io/name":       "ekiden-discovery",
 		"app.kubernetes.io/managed-by": "ekiden",
 	}
-	return &batchv1.Job{
+	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            Name(s),
 			Namespace:       s.Namespace,
@@ -74,7 +74,12 @@ func Build(s *v1alpha1.ToolServer, namespace types.UID, image string) (*batchv1.
 				}),
 			},
 		},
-	}, nil
+	}
+	if key := server.TLS.CABundle.ConfigMap; key.Name != "" {
+		pod.Trust(&j.Spec.Template.Spec, []contract.CABundle{{File: contract.ToolCA(s.Name), Key: key}})
+	}
+	pod.Dress(j, pod.Queue(settings, s.Labels))
+	return j, nil
 }
 
 func ptr[T any](v T) *T { return &v }

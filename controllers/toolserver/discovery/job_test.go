@@ -15,6 +15,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/definition/compile"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
@@ -50,9 +51,11 @@ func TestBuild(t *testing.T) {
 	t.Parallel()
 	server := mcp(func(s *v1alpha1.ToolServer) {
 		s.Spec.Credentials.SecretRef = v1alpha1.KeyReference{Name: "crm", Key: "token"}
+		s.Spec.TLS.CABundle.ConfigMap = v1alpha1.KeyReference{Name: "corp", Key: "root"}
+		s.Spec.Proxy.URL = "http://proxy.corp:3128"
 		s.Spec.Headers = []v1alpha1.Header{{Name: "X-Price", Value: "$(HOME) $$5"}}
 	})
-	got, err := Build(server, "uid-of-team", "ekiden/segment:1")
+	got, err := Build(server, "uid-of-team", "ekiden/segment:1", pod.BuiltIn())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +83,19 @@ func TestBuild(t *testing.T) {
 						RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](65532), RunAsGroup: ptr[int64](65532), FSGroup: ptr[int64](65532),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 					},
-					Volumes: []corev1.Volume{secret("postgres", "ekiden-postgres", "dsn", "dsn", false), secret("credential", "crm", "token", "key", true)},
+					Volumes: []corev1.Volume{secret("postgres", "ekiden-postgres", "dsn", "dsn", false), secret("credential", "crm", "token", "key", true), {Name: "ca", VolumeSource: corev1.VolumeSource{
+						Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr[int32](0o440), Sources: []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{
+							LocalObjectReference: corev1.LocalObjectReference{Name: "corp"}, Items: []corev1.KeyToPath{{Key: "root", Path: "tools/crm/ca.crt"}}, Optional: ptr(true),
+						}}}},
+					}}},
 					Containers: []corev1.Container{{
 						Name: "discovery", Image: "ekiden/segment:1",
-						Args: []string{"discover", "--dsn-file=/var/run/ekiden/postgres/dsn", "--termination-log=/dev/termination-log", "--credential-file=/var/run/ekiden/model/key"},
+						Args: []string{"discover", "--dsn-file=/var/run/ekiden/postgres/dsn", "--termination-log=/dev/termination-log", "--credential-file=/var/run/ekiden/model/key", "--ca-dir=/var/run/ekiden/ca"},
 						Env:  []corev1.EnvVar{{Name: "EKIDEN_DISCOVERY", Value: question}},
 						VolumeMounts: []corev1.VolumeMount{
 							{Name: "postgres", MountPath: "/var/run/ekiden/postgres", ReadOnly: true},
 							{Name: "credential", MountPath: "/var/run/ekiden/model", ReadOnly: true},
+							{Name: "ca", MountPath: "/var/run/ekiden/ca", ReadOnly: true},
 						},
 						TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 						Resources: corev1.ResourceRequirements{

@@ -11,13 +11,19 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
 const (
 	// patience is how long a pod may take to appear and to start before that is told.
 	patience = 30 * time.Second
+	// askWhy is how often it is asked what holds a pod up: events are not watched.
+	askWhy = 30 * time.Second
 	// maxTold is the most bytes of what a pod or the cluster says in a message.
 	maxTold = 640
 )
@@ -41,17 +47,33 @@ func retry(end batchv1.JobCondition) string {
 }
 
 // account is why a Job has ended without leaving contracts.
-func account(j *batchv1.Job, end batchv1.JobCondition, pods []corev1.Pod) string {
+func account(j *batchv1.Job, end batchv1.JobCondition, pods []corev1.Pod, events []corev1.Event) (reason, says string) {
+	reason = v1alpha1.ReasonDiscoveryFailed
 	if end.Type == batchv1.JobComplete {
-		return fmt.Sprintf("Job %s has ended well, and Postgres has nothing of it", j.Name)
+		return reason, fmt.Sprintf("Job %s has ended well, and Postgres has nothing of it", j.Name)
 	}
-	t := lastEnd(made(pods, j))
+	p, t := lastEnd(made(pods, j))
 	if t == nil {
-		return told(fmt.Sprintf("no pod of Job %s came to an end: %s %s. Look for missing images, quotas, node capacity and Pod Security", j.Name, end.Reason, end.Message))
+		says = fmt.Sprintf("no pod of Job %s came to an end: %s %s", j.Name, end.Reason, end.Message)
+		if len(events) > 0 {
+			says = told(says) + ". " + pod.Why(j, nil, events)
+		}
+		return v1alpha1.ReasonPodNotStarted, told(says + ". Look for missing images, quotas, node capacity and Pod Security")
 	}
 	var f contract.Fault
 	if err := json.Unmarshal([]byte(t.Message), &f); err == nil && f.Code != "" {
-		return told(cmp.Or(f.Message, string(f.Code)))
+		if f.Code == contract.FaultSecretMissing || f.Code == contract.FaultCABundleMissing {
+			reason = string(f.Code)
+		}
+		return reason, told(cmp.Or(f.Message, string(f.Code)))
+	}
+	return reason, ending(p, t)
+}
+
+// ending is how a process ended that has left no fault.
+func ending(p *corev1.Pod, t *corev1.ContainerStateTerminated) string {
+	if killed := pod.Killed(p, container, t); killed != "" {
+		return told("its pod ended with " + killed)
 	}
 	parts := []string{fmt.Sprintf("its pod ended with exit code %d", t.ExitCode)}
 	for _, s := range []string{t.Reason, t.Message} {
@@ -78,45 +100,66 @@ func made(pods []corev1.Pod, j *batchv1.Job) []corev1.Pod {
 	return its
 }
 
-// lastEnd is how the last of the pods that have run ended, or nil.
-func lastEnd(pods []corev1.Pod) *corev1.ContainerStateTerminated {
-	var ends []*corev1.ContainerStateTerminated
+// lastEnd is the last of the pods that have run and how it ended, or nil.
+func lastEnd(pods []corev1.Pod) (last *corev1.Pod, end *corev1.ContainerStateTerminated) {
 	for i := range pods {
 		for _, c := range pods[i].Status.ContainerStatuses {
-			if c.Name == container && c.State.Terminated != nil {
-				ends = append(ends, c.State.Terminated)
+			t := c.State.Terminated
+			if c.Name == container && t != nil && (end == nil || cmp.Or(t.FinishedAt.Compare(end.FinishedAt.Time), cmp.Compare(t.Message, end.Message)) > 0) {
+				last, end = &pods[i], t
 			}
 		}
 	}
-	if len(ends) == 0 {
-		return nil
-	}
-	return slices.MaxFunc(ends, func(a, b *corev1.ContainerStateTerminated) int {
-		return cmp.Or(a.FinishedAt.Compare(b.FinishedAt.Time), cmp.Compare(a.Message, b.Message))
-	})
+	return last, end
 }
 
-// why is what keeps a Job from asking, and after how long to look again if that is not known yet.
-func why(j *batchv1.Job, pods []corev1.Pod, now time.Time) (string, time.Duration) {
-	if j.Spec.Suspend != nil && *j.Spec.Suspend {
-		return "it is suspended", 0
-	}
-	its := made(pods, j)
-	for i := range its {
-		if says := complaint(its[i]); says != "" {
-			return says, 0
-		}
-	}
+// waited is about a Job that goes on. A pod has as long to start as one of a segment; what it is held back for by a queue does not count.
+func waited(f Facts, j *batchv1.Job) Decision {
+	its := made(f.Pods, j)
 	if slices.ContainsFunc(its, begun) {
-		return "", 0
+		return Decision{Report: asking(j.Name, "")}
 	}
-	if left := j.CreationTimestamp.Add(patience).Sub(now); left > 0 {
-		return "", left
+	since := j.CreationTimestamp.Time
+	if at := pod.Released(j, its); at.After(since) {
+		since = at
 	}
-	if len(its) == 0 {
-		return "no pod has been created: a quota or an admission policy may refuse it, see the Job's events", 0
+	says := pod.Why(j, its, f.Told)
+	startBy := since.Add(lifecycle.StartWithin)
+	switch {
+	case pod.Held(j, its) != "":
+		return Decision{Report: asking(j.Name, says)}
+	case !f.Now.Before(startBy):
+		return Decision{
+			Report: failed(v1alpha1.ReasonPodNotStarted, fmt.Sprintf("the pod of Job %s did not start within %.0f seconds: %s. It is used if it still does", j.Name, lifecycle.StartWithin.Seconds(), cmp.Or(says, unsaid))),
+			Wake:   askAgain,
+		}
+	case says == "" || pod.Quiet(j, its) != "":
+		if left := j.CreationTimestamp.Add(patience).Sub(f.Now); left > 0 {
+			return Decision{Report: asking(j.Name, ""), Wake: left}
+		}
+		return Decision{Report: asking(j.Name, cmp.Or(says, unsaid)), Wake: min(askWhy, startBy.Sub(f.Now))}
+	default:
+		return Decision{Report: asking(j.Name, says), Wake: startBy.Sub(f.Now)}
 	}
-	return "its pod waits for its volumes or its network, see the events of pod " + its[0].Name, 0
+}
+
+// unsaid stands for what neither a status nor an event tells.
+const unsaid = "its pod waits for its volumes or its network, see the events of the pod"
+
+// Quiet is the object whose events tell what nothing else does about the discovery of the newest spec, or nothing.
+func Quiet(f Facts) types.UID {
+	j := f.job()
+	if j == nil {
+		return ""
+	}
+	its := made(f.Pods, j)
+	if ended(j) != nil && len(its) == 0 {
+		return j.UID
+	}
+	if ended(j) != nil || slices.ContainsFunc(its, begun) || f.Now.Before(j.CreationTimestamp.Add(patience)) {
+		return ""
+	}
+	return pod.Quiet(j, its)
 }
 
 // begun reports whether the pod's process has run.
@@ -124,23 +167,4 @@ func begun(p corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == container && (c.State.Running != nil || c.State.Terminated != nil)
 	})
-}
-
-// complaint is what the cluster says about a pod that cannot start.
-func complaint(p corev1.Pod) string {
-	for _, c := range p.Status.ContainerStatuses {
-		w := c.State.Waiting
-		if w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff") { // they take turns: one sentence for both
-			return fmt.Sprintf("image %s cannot be pulled, see the events of pod %s", c.Image, p.Name)
-		}
-		if w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			return told(strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
-		}
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return told(strings.TrimSuffix(c.Reason+": "+c.Message, ": "))
-		}
-	}
-	return ""
 }

@@ -39,6 +39,7 @@ Flags:
 type discoverOptions struct {
 	dsnFile        string
 	credentialFile string
+	caDir          string
 	terminationLog string
 }
 
@@ -53,6 +54,7 @@ func parseDiscover(args []string, out io.Writer) (discoverOptions, error) {
 	}
 	fs.StringVar(&o.dsnFile, "dsn-file", "", "file that holds the DSN of Postgres")
 	fs.StringVar(&o.credentialFile, "credential-file", "", "file that holds the key of the tool server")
+	fs.StringVar(&o.caDir, "ca-dir", "", "directory that holds certificates to trust, as "+contract.ToolCA("SERVER"))
 	fs.StringVar(&o.terminationLog, "termination-log", "", "file to which a fault is written")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -114,7 +116,11 @@ func discover(ctx context.Context, o discoverOptions, out io.Writer, store contr
 	if fault != nil {
 		return fault, nil
 	}
-	tools, warnings, err := tool.Discover(ctx, d, key)
+	trusted, fault := bundleOf(o.caDir, contract.ToolCA(d.Server.Name), d.Server.TLS)
+	if fault != nil {
+		return fault, nil
+	}
+	tools, warnings, err := tool.Discover(ctx, d, key, trusted)
 	if known := new(segment.FaultError); errors.As(err, &known) {
 		return &known.Fault, nil
 	}

@@ -57,6 +57,12 @@ func TestDiscover(t *testing.T) { // not parallel: the description of the server
 		"a key that is not there is a fault": {
 			key: " ", want: &contract.Fault{Code: contract.FaultSecretMissing, Message: `Secret "crm-key" has no key "token" in this namespace, or it is empty: create it`},
 		},
+		"a bundle that is not there is a fault": {
+			key: key, change: func(d *contract.Discovery) {
+				d.Server.TLS.CABundle.ConfigMap = v1alpha1.KeyReference{Name: "corp-ca", Key: "ca.crt"}
+			},
+			want: &contract.Fault{Code: contract.FaultCABundleMissing, Message: `ConfigMap "corp-ca" has no key "ca.crt" in this namespace: create it, or correct spec.tls.caBundle`},
+		},
 		"a key that is not accepted is one": {
 			key: "other", want: &contract.Fault{Code: contract.FaultUnreachable, Message: "HOST: nothing was sent: no session could be opened: the server does not accept the key that it was given (401 Unauthorized)"},
 		},
@@ -134,7 +140,7 @@ func TestParseDiscover(t *testing.T) {
 		want  discoverOptions
 		says  string
 	}{
-		"all flags":             {given: []string{"--dsn-file", "d", "--credential-file", "c", "--termination-log", "t"}, want: discoverOptions{"d", "c", "t"}},
+		"all flags":             {given: []string{"--dsn-file", "d", "--credential-file", "c", "--ca-dir", "a", "--termination-log", "t"}, want: discoverOptions{"d", "c", "a", "t"}},
 		"a DSN is needed":       {given: nil, says: "--dsn-file is missing"},
 		"nothing else is taken": {given: []string{"--dsn-file", "d", "x"}, says: `unexpected argument "x"`},
 		"help is shown":         {given: []string{"--help"}, says: "help requested"},

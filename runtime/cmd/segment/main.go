@@ -51,6 +51,7 @@ type options struct {
 	dsn, dsnFile   string
 	credentialFile string
 	toolDir        string
+	caDir          string
 	terminationLog string
 }
 
@@ -92,6 +93,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.StringVar(&o.dsnFile, "dsn-file", "", "file that holds the DSN of Postgres")
 	fs.StringVar(&o.credentialFile, "credential-file", "", "file that holds the key of the model endpoint")
 	fs.StringVar(&o.toolDir, "tool-credentials-dir", "", "directory that holds the keys of tool servers, each as SERVER/key")
+	fs.StringVar(&o.caDir, "ca-dir", "", "directory that holds certificates to trust, as "+contract.ModelCA+" and "+contract.ToolCA("SERVER"))
 	fs.StringVar(&o.terminationLog, "termination-log", "", "file to which a fault is written")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -172,7 +174,11 @@ func work(ctx context.Context, o options, claim segment.Claim, session segment.S
 	if fault != nil {
 		return fault, session.Release(ctx, nil)
 	}
-	model, err := openai.New(agent.Model.Endpoint, agent.Sampling, key)
+	trusted, fault := bundles(o, agent)
+	if fault != nil {
+		return fault, session.Release(ctx, nil)
+	}
+	model, err := openai.New(agent.Model.Endpoint, agent.Sampling, key, trusted.model)
 	if err != nil {
 		return nil, fmt.Errorf("model endpoint %s: %w", agent.Model.Name, err)
 	}
@@ -180,7 +186,7 @@ func work(ctx context.Context, o options, claim segment.Claim, session segment.S
 	if err != nil {
 		return nil, err
 	}
-	tools, err := tool.New(agent.Servers, o.toolDir, agent.Retry)
+	tools, err := tool.New(agent.Servers, o.toolDir, trusted.tools, agent.Retry)
 	if err != nil {
 		return nil, err
 	}

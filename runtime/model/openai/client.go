@@ -11,7 +11,6 @@ package openai
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,6 +29,7 @@ import (
 // Client asks one model at one endpoint. It never changes once it is made and is for concurrent use.
 type Client struct {
 	endpoint  *url.URL
+	proxy     *url.URL
 	preamble  preamble
 	header    http.Header
 	timeouts  timeouts
@@ -41,38 +41,37 @@ type Client struct {
 var _ segment.Model = (*Client)(nil)
 
 // New is a client of the endpoint e. The key is sent as e.Credentials says; surrounding white space, such as the
-// newline at the end of a file, is not part of it.
-func New(e v1alpha1.ModelEndpointSpec, sampling v1alpha1.Sampling, key string) (*Client, error) {
+// newline at the end of a file, is not part of it. The bundle is what of e.TLS is mounted, or nil.
+func New(e v1alpha1.ModelEndpointSpec, sampling v1alpha1.Sampling, key string, bundle []byte) (*Client, error) {
 	endpoint, err := completions(e.URL)
 	if err != nil {
 		return nil, err
 	}
-	allow, err := egress.Parse(e.Egress.Allow)
+	route, err := egress.NewRoute(e.Egress, e.Proxy, bundle)
 	if err != nil {
-		return nil, fmt.Errorf("spec.egress.allow: %w", err)
+		return nil, err
 	}
 	key = strings.TrimSpace(key)
 	header, err := headers(e, key)
 	if err != nil {
 		return nil, err
 	}
+	transport := &http.Transport{
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: 256 << 10,
+		DisableCompression:     true, // Compression makes proxies hold a stream back, and may inflate without bound.
+	}
+	route.Equip(transport)
 	return &Client{
-		endpoint: endpoint,
-		preamble: newPreamble(e.Model, endpoint.Hostname(), sampling),
-		header:   header,
-		timeouts: timeoutsOf(e.Timeouts),
-		transport: &http.Transport{
-			Proxy:                  nil, // A proxy from the environment would dial for us, unguarded.
-			DialContext:            egress.Dialer(allow).DialContext,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    10 * time.Second,
-			IdleConnTimeout:        90 * time.Second,
-			ForceAttemptHTTP2:      true,
-			MaxResponseHeaderBytes: 256 << 10,
-			DisableCompression:     true, // Compression makes proxies hold a stream back, and may inflate without bound.
-		},
-		redact: redactor(key),
-		now:    time.Now,
+		endpoint: endpoint, proxy: route.Proxy(),
+		preamble:  newPreamble(e.Model, endpoint.Hostname(), sampling),
+		header:    header,
+		timeouts:  timeoutsOf(e.Timeouts),
+		transport: transport,
+		redact:    redactor(key),
+		now:       time.Now,
 	}, nil
 }
 

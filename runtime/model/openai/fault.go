@@ -111,8 +111,12 @@ func (x *exchange) malformed() error {
 // side sent, so only what is known is told.
 func (x *exchange) broken(err error) *segment.CallError {
 	if refused, ok := errors.AsType[*egress.Refusal](err); ok {
+		whose := "endpoint"
+		if refused.Proxy {
+			whose = "proxy"
+		}
 		return &segment.CallError{Code: v1alpha1.ReasonEgressRefused, Message: fmt.Sprintf(
-			"the endpoint's address %v is %s, and such addresses are dialled only if spec.egress.allow of the ModelEndpoint lists them", refused.Addr, refused.Kind)}
+			"the %s's address %s is %s, and such addresses are dialled only if spec.egress.allow of the ModelEndpoint lists them", whose, refused.Address(), refused.Kind)}
 	}
 	out := &segment.CallError{Retryable: true, Code: CodeUnreachable}
 	switch {
@@ -128,16 +132,23 @@ func (x *exchange) broken(err error) *segment.CallError {
 }
 
 func (x *exchange) unreachable(err error) string {
-	host := x.client.endpoint.Host
+	host, hostname := x.client.endpoint.Host, x.client.endpoint.Hostname()
+	if egress.AtProxy(err) {
+		const named = " (spec.proxy of the ModelEndpoint)"
+		host, hostname = x.client.proxy.Host+named, x.client.proxy.Hostname()+named
+	}
+	if refused, ok := errors.AsType[*egress.ProxyError](err); ok {
+		return fmt.Sprintf("the proxy (spec.proxy of the ModelEndpoint) makes no connection to %s: it answered %d %s", host, refused.Status, http.StatusText(refused.Status))
+	}
 	var name *net.DNSError
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var network net.Error
 	switch {
 	case errors.As(err, &name) && name.IsNotFound:
-		return "there is no host " + x.client.endpoint.Hostname()
+		return "there is no host " + hostname
 	case errors.As(err, &name):
-		return "the name " + x.client.endpoint.Hostname() + " could not be looked up"
+		return "the name " + hostname + " could not be looked up"
 	case errors.As(err, &cert):
 		return "the certificate of " + host + " is not trusted"
 	case errors.As(err, &record):

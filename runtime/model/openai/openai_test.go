@@ -30,7 +30,7 @@ func endpoint(url string, mods ...func(*v1alpha1.ModelEndpointSpec)) v1alpha1.Mo
 
 func client(t testing.TB, url string, mods ...func(*v1alpha1.ModelEndpointSpec)) *openai.Client {
 	t.Helper()
-	c, err := openai.New(endpoint(url, mods...), v1alpha1.Sampling{MaxOutputTokens: 1000}, key+"\n")
+	c, err := openai.New(endpoint(url, mods...), v1alpha1.Sampling{MaxOutputTokens: 1000}, key+"\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func TestTheBoundOfOutputTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := modelserver.Start(t, modelserver.One(modelserver.Step{Text: "ok"}))
-			c, err := openai.New(endpoint(row.url), v1alpha1.Sampling{MaxOutputTokens: row.given}, key)
+			c, err := openai.New(endpoint(row.url), v1alpha1.Sampling{MaxOutputTokens: row.given}, key, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +260,7 @@ func TestNewRefuses(t *testing.T) {
 			if row.key == "" {
 				row.key = key
 			}
-			_, err := openai.New(e, v1alpha1.Sampling{}, row.key)
+			_, err := openai.New(e, v1alpha1.Sampling{}, row.key, nil)
 			if err == nil {
 				t.Fatal("it was accepted")
 			}

@@ -68,7 +68,7 @@ func inBubble(t *testing.T, step modelserver.Step, test func(t *testing.T, c *op
 		srv := modelserver.New(modelserver.One(step), nil)
 		h := &http.Server{Handler: srv}
 		go func() { _ = h.Serve(l) }()
-		c, err := openai.New(endpoint("http://llm.example/v1"), v1alpha1.Sampling{MaxOutputTokens: 1000}, key)
+		c, err := openai.New(endpoint("http://llm.example/v1"), v1alpha1.Sampling{MaxOutputTokens: 1000}, key, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

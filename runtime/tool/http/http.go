@@ -26,13 +26,13 @@ type Server struct {
 
 var _ wire.Adapter = (*Server)(nil)
 
-// New is the API of s. Nothing is dialled before the first call.
-func New(s v1alpha1.CompiledServer) (*Server, error) {
+// New is the API of s, with the certificates of its bundle or nil. Nothing is dialled before the first call.
+func New(s v1alpha1.CompiledServer, bundle []byte) (*Server, error) {
 	base, err := wire.Endpoint(s)
 	if err != nil {
 		return nil, err
 	}
-	transport, err := wire.Transport(s)
+	transport, err := wire.Transport(s, bundle)
 	if err != nil {
 		return nil, err
 	}

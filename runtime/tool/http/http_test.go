@@ -59,7 +59,7 @@ func TestRequests(t *testing.T) {
 				}
 			}))
 			t.Cleanup(srv.Close)
-			s, err := http.New(v1alpha1.CompiledServer{Name: "crm", URL: srv.URL + "/base/", Egress: v1alpha1.Egress{Allow: []string{"127.0.0.0/8"}}})
+			s, err := http.New(v1alpha1.CompiledServer{Name: "crm", URL: srv.URL + "/base/", Egress: v1alpha1.Egress{Allow: []string{"127.0.0.0/8"}}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestShown(t *testing.T) {
 				_, _ = io.WriteString(w, row.body)
 			}))
 			t.Cleanup(srv.Close)
-			s, err := http.New(v1alpha1.CompiledServer{URL: srv.URL, Egress: v1alpha1.Egress{Allow: []string{"127.0.0.0/8"}}})
+			s, err := http.New(v1alpha1.CompiledServer{URL: srv.URL, Egress: v1alpha1.Egress{Allow: []string{"127.0.0.0/8"}}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestServersThatAreNoneAreRefused(t *testing.T) {
 		"a query":                  {URL: "http://example.com/?a=b"},
 		"a range that is no range": {URL: "http://example.com/", Egress: v1alpha1.Egress{Allow: []string{"ten"}}},
 	} {
-		if _, err := http.New(given); err == nil || strings.Contains(err.Error(), "pw") {
+		if _, err := http.New(given, nil); err == nil || strings.Contains(err.Error(), "pw") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

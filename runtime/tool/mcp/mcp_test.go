@@ -36,7 +36,7 @@ func TestACallIsCarriedOnce(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(srv.Close)
-	s, err := New(local(srv.URL))
+	s, err := New(local(srv.URL), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestKeysStayWithTheirHost(t *testing.T) {
 	t.Cleanup(srv.Close)
 	compiled := local(srv.URL)
 	compiled.Credentials.SecretRef.Name = "crm-key"
-	s, err := New(compiled)
+	s, err := New(compiled, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,10 @@ func TestListsAreBounded(t *testing.T) {
 			t.Parallel()
 			srv := httptest.NewServer(scripted(row.page))
 			t.Cleanup(srv.Close)
-			if _, err := List(t.Context(), local(srv.URL), ""); !errors.Is(err, row.want) || !errors.Is(err, ErrUnusable) {
+			if _, err := List(t.Context(), local(srv.URL), "", nil); !errors.Is(err, row.want) || !errors.Is(err, ErrUnusable) {
 				t.Errorf("got %v", err)
 			}
-			s, err := New(local(srv.URL))
+			s, err := New(local(srv.URL), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

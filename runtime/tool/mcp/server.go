@@ -43,12 +43,12 @@ type Server struct {
 
 var _ wire.Adapter = (*Server)(nil)
 
-// New is the server s. Nothing is dialled before the first call.
-func New(s v1alpha1.CompiledServer) (*Server, error) {
+// New is the server s, with the certificates of its bundle or nil. Nothing is dialled before the first call.
+func New(s v1alpha1.CompiledServer, bundle []byte) (*Server, error) {
 	if _, err := wire.Endpoint(s); err != nil {
 		return nil, err
 	}
-	transport, err := wire.Transport(s)
+	transport, err := wire.Transport(s, bundle)
 	if err != nil {
 		return nil, err
 	}

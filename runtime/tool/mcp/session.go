@@ -96,8 +96,8 @@ func Contract(t *sdk.Tool) contract.ToolContract {
 func (in *session) close() { _ = in.client.Close() } // the server may be gone
 
 // List is all that a server offers. Errors: a *wire.Fault; ErrUnusable.
-func List(ctx context.Context, s v1alpha1.CompiledServer, secret string) ([]contract.ToolContract, error) {
-	srv, err := New(s)
+func List(ctx context.Context, s v1alpha1.CompiledServer, secret string, bundle []byte) ([]contract.ToolContract, error) {
+	srv, err := New(s, bundle)
 	if err != nil {
 		return nil, err
 	}

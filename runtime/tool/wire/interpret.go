@@ -17,39 +17,53 @@ import (
 // Interpret is the fault of a request that ended without a response. The transport's own words hold addresses, and may
 // repeat what the other side sent: only what is known is told.
 func Interpret(err error, sent bool) *Fault {
+	if refused, ok := errors.AsType[*egress.Refusal](err); ok && refused.Proxy {
+		return &Fault{Certainty: NotDone, Final: true, Text: "nothing was sent: the platform does not let the proxy of this server be dialled (spec.proxy and spec.egress of its ToolServer)"}
+	}
 	if errors.Is(err, egress.ErrRefused) {
 		return &Fault{Certainty: NotDone, Final: true, Text: "nothing was sent: the platform does not let this server be dialled (spec.egress of its ToolServer)"}
 	}
 	if !sent {
-		return &Fault{Certainty: NotDone, Text: "nothing was sent: " + unreached(err)}
+		return &Fault{Certainty: NotDone, Text: "nothing was sent: " + unreached(err, whom(err))}
 	}
 	return &Fault{Certainty: Unknown, Text: broken(err)}
 }
 
-func unreached(err error) string {
+// whom names who could not be reached.
+func whom(err error) string {
+	if egress.AtProxy(err) {
+		return "the proxy of the server (spec.proxy of its ToolServer)"
+	}
+	return "the server"
+}
+
+func unreached(err error, whom string) string {
+	if refused, ok := errors.AsType[*egress.ProxyError](err); ok {
+		return "the proxy of the server (spec.proxy of its ToolServer) makes no connection: it answered " + Status(refused.Status)
+	}
 	var name *net.DNSError
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &name) && name.IsNotFound:
-		return "the name of the server is not known"
+		return "the name of " + whom + " is not known"
 	case errors.As(err, &name):
-		return "the name of the server could not be looked up"
+		return "the name of " + whom + " could not be looked up"
 	case errors.As(err, &cert):
-		return "the certificate of the server is not trusted"
+		return "the certificate of " + whom + " is not trusted"
 	case errors.As(err, &record):
-		return "the server does not speak TLS"
+		return whom + " does not speak TLS"
 	case errors.As(err, &alert):
-		return "the server refused the TLS handshake"
+		return whom + " refused the TLS handshake"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "the server refused the connection"
+		return whom + " refused the connection"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "there is no route to the server"
+		return "there is no route to " + whom
 	case timeout(err):
-		return "there was no connection to the server in time"
+		return "there was no connection to " + whom + " in time"
 	default:
-		return "there was no connection to the server"
+		return "there was no connection to " + whom
 	}
 }
 

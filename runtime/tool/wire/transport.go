@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,26 +22,25 @@ const MaxAnswer = 8 << 20
 // IdempotencyHeader is the header in which the key of a call travels.
 const IdempotencyHeader = "Idempotency-Key"
 
-// Transport dials what the server's egress allows. Each request gets a connection of its own, and HTTP/1: the client of
+// Transport takes the server's route; the bundle is what of spec.tls is mounted, or nil. Each request gets a connection of its own, and HTTP/1: the client of
 // the standard library repeats a request with an Idempotency-Key by itself when a connection that it had used before
 // breaks, whether or not the server honours the key. It never does so on a connection's first request.
-func Transport(s v1alpha1.CompiledServer) (*http.Transport, error) {
-	allow, err := egress.Parse(s.Egress.Allow)
+func Transport(s v1alpha1.CompiledServer, bundle []byte) (*http.Transport, error) {
+	route, err := egress.NewRoute(s.Egress, s.Proxy, bundle)
 	if err != nil {
-		return nil, fmt.Errorf("spec.egress.allow of ToolServer %s: %w", s.Name, err)
+		return nil, fmt.Errorf("ToolServer %s: %w", s.Name, err)
 	}
 	one := new(http.Protocols)
 	one.SetHTTP1(true)
-	return &http.Transport{
-		Proxy:                  nil, // A proxy from the environment would dial for us, unguarded.
-		DialContext:            egress.Dialer(allow).DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+	t := &http.Transport{
 		TLSHandshakeTimeout:    10 * time.Second,
 		DisableKeepAlives:      true,
 		Protocols:              one,
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true, // What inflates has no size that could be bounded.
-	}, nil
+	}
+	route.Equip(t)
+	return t, nil
 }
 
 // Endpoint is the server's URL.
