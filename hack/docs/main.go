@@ -1,5 +1,6 @@
 // Docs writes docs/reference from what the code says of itself: reasons from their constants, kinds from their CRDs,
-// metrics from their help texts. Run it from the root of the module.
+// metrics from their help texts, rights from their purposes. Of the reasons it also makes the guide to troubleshooting, and of
+// the health checks for Argo CD the ConfigMap that holds them. Run it from the root of the module.
 package main
 
 import (
@@ -7,18 +8,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/ekiden-dev/ekiden/hack/rights"
 )
 
-const folder = "docs/reference"
-
-// pages lists the pages of the reference and who writes them.
+// pages lists what is generated and by whom.
 var pages = []struct {
 	name  string
 	write func(*bytes.Buffer) error
 }{
-	{"reasons.md", reasons},
-	{"api.md", kinds},
-	{"metrics.md", metrics},
+	{"docs/reference/reasons.md", reasons},
+	{"docs/reference/api.md", kinds},
+	{"docs/reference/metrics.md", metrics},
+	{"docs/reference/rights.md", rights.Page},
+	{"docs/guides/troubleshooting.md", troubleshooting},
+	{"examples/gitops/argocd/argocd-cm.yaml", argocd},
 }
 
 func main() {
@@ -29,15 +33,15 @@ func main() {
 }
 
 func run() error {
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // for everybody to read
-		return err
-	}
 	for _, p := range pages {
 		var page bytes.Buffer
 		if err := p.write(&page); err != nil {
 			return fmt.Errorf("writing %s: %w", p.name, err)
 		}
-		if err := os.WriteFile(filepath.Join(folder, p.name), page.Bytes(), 0o644); err != nil { //nolint:gosec // for everybody to read
+		if err := os.MkdirAll(filepath.Dir(p.name), 0o755); err != nil { //nolint:gosec // for everybody to read
+			return err
+		}
+		if err := os.WriteFile(p.name, page.Bytes(), 0o644); err != nil { //nolint:gosec // for everybody to read
 			return err
 		}
 	}

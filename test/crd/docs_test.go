@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +22,17 @@ import (
 	"github.com/ekiden-dev/ekiden/test/apitest"
 )
 
-// fenced is a block of YAML in Markdown.
-var fenced = regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```")
+// fenced is a block of YAML in Markdown. One that is marked as a fragment is no object; there are few of them.
+var (
+	fenced   = regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```")
+	fragment = regexp.MustCompile("(?m)^```ya?ml fragment$")
+	anyYAML  = regexp.MustCompile("(?m)^ *```ya?ml")
+	// typed is what a block of commands gives to kubectl.
+	typed = regexp.MustCompile(`(?ms)^kubectl [^\n]*-f - <<'END'\n(.*?)^END$`)
+)
+
+// mostFragments is how many blocks may show a part of an object.
+const mostFragments = 3
 
 // manifests are the objects of a page, by the line at which their block begins. What stands in a page as YAML is whole
 // objects: people copy it.
@@ -32,7 +43,11 @@ func manifests(t *testing.T, page string) map[string][]*unstructured.Unstructure
 		t.Fatal(err)
 	}
 	found := map[string][]*unstructured.Unstructured{}
-	for _, at := range fenced.FindAllSubmatchIndex(content, -1) {
+	blocks := fenced.FindAllSubmatchIndex(content, -1)
+	if all := len(anyYAML.FindAll(content, -1)); all != len(blocks)+len(fragment.FindAll(content, -1)) {
+		t.Errorf("%s: some of its %d blocks of YAML are neither objects nor marked as a fragment", filepath.Base(page), all)
+	}
+	for _, at := range append(blocks, typed.FindAllSubmatchIndex(content, -1)...) {
 		where := fmt.Sprintf("%s:%d", filepath.Base(page), bytes.Count(content[:at[2]], []byte("\n"))+1)
 		found[where] = apitest.Objects(t, content[at[2]:at[3]])
 		if len(found[where]) == 0 {
@@ -42,48 +57,157 @@ func manifests(t *testing.T, page string) map[string][]*unstructured.Unstructure
 	return found
 }
 
-// pages are all that people copy manifests from.
+// pages are all that people copy manifests and commands from.
 func pages(t *testing.T) []string {
 	t.Helper()
-	guides, err := filepath.Glob(apitest.Path(t, "docs", "guides", "*.md"))
-	if err != nil || len(guides) == 0 {
-		t.Fatalf("no guides: %v", err)
+	found := []string{apitest.Path(t, "README.md"), apitest.Path(t, "CONTRIBUTING.md")}
+	err := filepath.WalkDir(apitest.Path(t, "docs"), func(path string, _ os.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil || len(found) < 10 {
+		t.Fatalf("only %v: %v", found, err)
 	}
-	return append(guides, apitest.Path(t, "README.md"))
+	return found
 }
 
-// TestDocs tries every manifest that README.md and the guides show, and every one of examples/: the API server takes it as
-// it is and has nothing to remark.
+// foreign are the kinds of others that our examples show. The API server here does not know them, so that only their form is
+// looked at; test/gitops runs what is in those for GitOps tools.
+var foreign = map[string]bool{
+	"argoproj.io/v1alpha1, Kind=AppProject":              true,
+	"argoproj.io/v1alpha1, Kind=Application":             true,
+	"kustomize.toolkit.fluxcd.io/v1, Kind=Kustomization": true,
+	"source.toolkit.fluxcd.io/v1, Kind=GitRepository":    true,
+	"monitoring.coreos.com/v1, Kind=PrometheusRule":      true,
+}
+
+// TestDocs creates every manifest that README.md and the pages of docs show, and every one of the files of examples/: the API server
+// takes it as it is and has nothing to remark. Each block has a namespace of its own. Objects without a namespace are tried only,
+// and so are files of examples/ that are for others' namespaces.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	server := installed(t)
-	namespace := server.Namespace(t)
 	heard, config := &apitest.Warnings{}, server.Config()
 	config.WarningHandler = heard
 	admin := apitest.NewClient(t, config)
 
-	try := func(where string, objects []*unstructured.Unstructured) {
+	unmet := maps.Clone(foreign)
+	try := func(where string, objects []*unstructured.Unstructured) (tried int) {
+		namespace := server.Namespace(t)
 		for _, object := range objects {
-			object.SetNamespace(namespace)
-			if err := admin.Create(t.Context(), object.DeepCopy(), client.DryRunAll, strict); err != nil {
+			gvk := object.GroupVersionKind()
+			if foreign[gvk.String()] {
+				delete(unmet, gvk.String())
+				if object.GetName() == "" || object.Object["spec"] == nil {
+					t.Errorf("%s: a %s without name or spec", where, gvk.Kind)
+				}
+				continue
+			}
+			if gvk.Group == "kustomize.config.k8s.io" {
+				continue // no object of a cluster: TestOverlay builds it
+			}
+			options := []client.CreateOption{strict}
+			if namespaced, err := admin.IsObjectNamespaced(object); err != nil {
+				t.Errorf("%s: %s: %v", where, gvk.Kind, err)
+				continue
+			} else if namespaced {
+				object.SetNamespace(namespace)
+			} else {
+				options = append(options, client.DryRunAll)
+			}
+			if err := admin.Create(t.Context(), object.DeepCopy(), options...); err != nil {
 				t.Errorf("%s: %s %s: %v", where, object.GetKind(), object.GetName(), err)
 			}
 			usable(t, where, object)
+			tried++
 		}
+		return tried
 	}
-	tried := 0
+	tried, fragments := 0, 0
 	for _, page := range pages(t) {
 		for where, objects := range manifests(t, page) {
-			try(where, objects)
-			tried += len(objects)
+			tried += try(where, objects)
 		}
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fragments += len(fragment.FindAll(content, -1))
 	}
-	if tried < 12 {
+	if tried < 20 {
 		t.Errorf("only %d manifests were found", tried)
 	}
+	if fragments > mostFragments {
+		t.Errorf("%d blocks are fragments, at most %d may be: people copy what they see", fragments, mostFragments)
+	}
 	try("examples", server.Kustomize(t, apitest.Path(t, "examples")))
+	for file, objects := range exampleFiles(t) {
+		try(file, objects)
+	}
+	for kind := range unmet {
+		t.Errorf("nothing shows a %s: take it off the list of foreign kinds", kind)
+	}
 	if warnings := heard.All(); len(warnings) > 0 {
 		t.Errorf("the API server warns: %q", warnings)
+	}
+}
+
+// exampleFiles are the objects of each file of examples/.
+func exampleFiles(t *testing.T) map[string][]*unstructured.Unstructured {
+	t.Helper()
+	found := map[string][]*unstructured.Unstructured{}
+	root := apitest.Path(t, "examples")
+	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		name, _ := filepath.Rel(root, path)
+		found[name] = apitest.Objects(t, content)
+		if len(found[name]) == 0 {
+			t.Errorf("examples/%s holds no object", name)
+		}
+		if !strings.HasPrefix(string(content), "# ") {
+			t.Errorf("examples/%s does not begin by saying what it is", name)
+		}
+		return err
+	})
+	if err != nil || len(found) < 8 {
+		t.Fatalf("only %d examples: %v", len(found), err)
+	}
+	return found
+}
+
+// TestOverlay: with the overlay that the guide shows every image is one of the registry, that of segments too.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	server := apitest.Start(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "ekiden", "config"), os.DirFS(apitest.Path(t, "config"))); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(apitest.Path(t, "docs", "guides", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range fenced.FindAllSubmatch(content, -1) {
+		if bytes.Contains(block[1], []byte("kind: Kustomization")) {
+			if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), block[1], 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	built, err := json.Marshal(server.Kustomize(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := regexp.MustCompile(`[a-z./]*ekiden/(?:manager|segment):[a-z0-9.]+`).FindAllString(string(built), -1)
+	want := []string{"registry.example/ekiden/manager:v0.1.0", "registry.example/ekiden/segment:v0.1.0"}
+	slices.Sort(images)
+	if diff := cmp.Diff(want, slices.Compact(images)); diff != "" {
+		t.Errorf("its images (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,0 +1,23 @@
+-- How an AgentPolicy is. A rule that cannot be evaluated is in force on the safe side; the message names it.
+local status = obj.status or {}
+local ready = nil
+for _, c in ipairs(status.conditions or {}) do
+  if c.type == "Ready" then
+    ready = c
+  end
+end
+
+if ready == nil then
+  return {status = "Progressing", message = "The manager has not seen it yet"}
+end
+if status.observedGeneration ~= obj.metadata.generation then
+  return {status = "Progressing", message = "The manager has not seen the newest change yet"}
+end
+local message = ready.reason .. ": " .. (ready.message or "")
+if ready.status == "True" then
+  return {status = "Healthy", message = message}
+end
+if ready.status == "False" then
+  return {status = "Degraded", message = message}
+end
+return {status = "Progressing", message = message}
