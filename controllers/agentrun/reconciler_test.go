@@ -738,6 +738,32 @@ func TestStatusOfAWholeRun(t *testing.T) {
 	}
 }
 
+// TestAnEndStandsWhateverIsChanged: a status of an old generation would keep tools waiting that compare the two.
+func TestAnEndStandsWhateverIsChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(compiled(), theRun())...)
+	w.settle(nil)
+	r := w.run()
+	ended := r.Status
+	r.Spec.TTLSecondsAfterFinished, r.Generation = 3600, 2
+	w.ok(w.api.Update(t.Context(), r))
+	w.reconcile()
+	s := w.run().Status
+	for i, c := range s.Conditions {
+		if c.ObservedGeneration != 2 {
+			t.Errorf("%s speaks of generation %d", c.Type, c.ObservedGeneration)
+		}
+		s.Conditions[i].ObservedGeneration = 1
+	}
+	if s.ObservedGeneration != 2 {
+		t.Errorf("the status speaks of generation %d", s.ObservedGeneration)
+	}
+	s.ObservedGeneration = 1
+	if diff := cmp.Diff(ended, s); diff != "" {
+		t.Errorf("the end has changed (-was +is):\n%s", diff)
+	}
+}
+
 // TestTheStatusStaysUnder8KiB whatever a segment says, in the form in which the API server stores it.
 func TestTheStatusStaysUnder8KiB(t *testing.T) {
 	t.Parallel()

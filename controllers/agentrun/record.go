@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *observation, d lifecycle.Decision) error {
 	rep := d.Report
 	if rep == (lifecycle.Report{}) {
-		return nil
+		return r.follow(ctx, run)
 	}
 	rep.Message = contract.Fit(rep.Message, contract.MaxMessage, contract.MaxMessage)
 	before := run.DeepCopy()
@@ -41,6 +41,20 @@ func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *obse
 		r.tell(before, run, rep)
 	}
 	return nil
+}
+
+// follow says of an end that it stands, whatever was changed since: tools that compare generations would wait for that for ever.
+func (r *Reconciler) follow(ctx context.Context, run *v1alpha1.AgentRun) error {
+	s := &run.Status
+	if !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionFinished) || !run.DeletionTimestamp.IsZero() || s.ObservedGeneration == run.Generation {
+		return nil
+	}
+	before := run.DeepCopy()
+	s.ObservedGeneration = run.Generation
+	for i := range s.Conditions {
+		s.Conditions[i].ObservedGeneration = run.Generation
+	}
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 // told reports whether the status says all of it already. What a run uses as it goes is not worth a write of its own: it
