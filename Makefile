@@ -19,6 +19,13 @@ TOOL := $(GO) tool -modfile=hack/tools/go.mod
 LINT := $(TOOL) golangci-lint-kube-api-linter
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+
+# What runs the pods of whole runs: process, as which nothing is needed, or kubelet, which wants root on Linux and the packages
+# that bin/devcluster names if they are not there.
+NODE ?= process
+# Which stories are told there. Those that have OnAKubelet in their names are told there only; STORIES=. tells all.
+STORIES ?= $(if $(filter kubelet,$(NODE)),OnAKubelet,.)
 
 MODULES := . hack/devcluster hack/tools
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/reference
@@ -74,8 +81,12 @@ test-crd: bin/devcluster ## Schemas, rules and rights of the API against a real 
 test-integration: build bin/devcluster ## Whole runs on the development cluster.
 	$(GO) test -count=1 -timeout=30m -parallel=8 ./test/integration/...
 
+.PHONY: e2e
+e2e: build $(if $(filter kubelet,$(NODE)),images) bin/devcluster ## Whole runs on the node that NODE names: process, or kubelet for those that only containers can tell.
+	NODE='$(NODE)' $(GO) test -count=1 -timeout=30m -parallel=8 -run '$(STORIES)' ./test/integration/...
+
 .PHONY: test-devcluster
-test-devcluster: bin/devcluster ## The development cluster itself: its own module, real clusters included.
+test-devcluster: images bin/devcluster ## The development cluster itself: its own module, real clusters included.
 	cd hack/devcluster && DEVCLUSTER='$(CURDIR)/bin/devcluster' $(GO) test -trimpath ./...
 
 ##@ Before a change is done
@@ -98,6 +109,11 @@ build: ## Build manager, segment and kubectl-ekiden into bin/, and modelserver a
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-ekiden ./cli/kubectl-ekiden
 	$(GO) build -ldflags '-s -w' -o bin/modelserver ./test/modelserver/cmd/modelserver
 	$(GO) build -ldflags '-s -w' -o bin/toolserver ./test/toolserver/cmd/toolserver
+
+.PHONY: images
+images: build ## Write the images of manager and segment into bin/images, without Docker. containerd, podman and Docker load them.
+	$(GO) build -trimpath -ldflags '-s -w' -o bin/pause ./hack/image/pause
+	$(GO) run ./hack/image -out bin/images -version '$(VERSION)' -revision '$(REVISION)' manager=bin/manager segment=bin/segment pause=bin/pause
 
 bin/devcluster: $(shell find hack/devcluster -type f -not -name '*_test.go') hack/build-devcluster.sh ## Build the development cluster: some minutes the first time, seconds after.
 	hack/build-devcluster.sh $@

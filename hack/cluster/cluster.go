@@ -23,6 +23,8 @@ import (
 type Options struct {
 	// Dir is the cluster's folder, Repo the root of this repository, whose bin/ holds what was built.
 	Dir, Repo string
+	// Node is what runs the pods: NodeProcess if it says nothing.
+	Node string
 	// Keep leaves the cluster running when this process ends. Otherwise nothing outlives the process, however it ends.
 	Keep bool
 	// Progress is told what happens.
@@ -42,7 +44,15 @@ type Cluster struct {
 type Description struct {
 	Kubeconfig string `json:"kubeconfig"`
 	Server     string `json:"server"`
-	Postgres   struct {
+	// HostAddress is where pods reach this machine. A server that they are to reach listens there.
+	HostAddress string `json:"hostAddress"`
+	// Node is the node: its name, whether it runs, and of a kubelet's the control group of its pods.
+	Node struct {
+		Name   string `json:"name"`
+		State  string `json:"state"`
+		Cgroup string `json:"cgroup"`
+	} `json:"node"`
+	Postgres struct {
 		Host         string `json:"host"`
 		Port         int    `json:"port"`
 		SuperuserDSN string `json:"superuserDSN"`
@@ -51,19 +61,17 @@ type Description struct {
 	Pids map[string]int `json:"pids"`
 }
 
-// images are the names in config/ and the programs that stand for them.
-var images = map[string]string{"ekiden/manager:dev": "manager", "ekiden/segment:dev": "segment"}
-
 // readyWithin is how long a cluster may take to start.
 const readyWithin = 2 * time.Minute
 
 // Start starts the cluster and waits until it is ready.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Options: o}
-	args := []string{"--dir", o.Dir}
-	for name, program := range images {
-		args = append(args, "--image", name+"="+filepath.Join(o.Repo, "bin", program))
+	flags, err := c.node()
+	if err != nil {
+		return nil, err
 	}
+	args := append([]string{"--dir", o.Dir}, flags...)
 	if o.Keep {
 		return c, c.run(ctx, o.Progress, append([]string{"up"}, args...)...)
 	}

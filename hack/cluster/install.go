@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -20,14 +19,14 @@ const (
 	database         = "ekiden"
 )
 
-// Install makes the manager's database, applies config/devcluster and waits until the manager is available and runs can
+// Install makes the manager's database, applies config/default as any user does, and waits until the manager is available and runs can
 // be created.
 func (c *Cluster) Install(ctx context.Context) error {
 	dsn, err := c.database(ctx)
 	if err != nil {
 		return fmt.Errorf("making the database: %w", err)
 	}
-	if _, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(c.Repo, "config", "devcluster")); err != nil {
+	if _, err := c.Kubectl(ctx, "apply", "-k", c.overlay()); err != nil {
 		return err
 	}
 	secret := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: ekiden-manager-postgres, namespace: %s}\nstringData: {dsn: %q}\n", ManagerNamespace, dsn)

@@ -89,10 +89,10 @@ func (s *story) examples(tools *toolserver.Server) []*unstructured.Unstructured 
 		switch o.GetKind() {
 		case "ModelEndpoint":
 			set(s.T, o, s.model.URL, "spec", "url")
-			set(s.T, o, []any{"127.0.0.0/8"}, "spec", "egress", "allow")
+			set(s.T, o, []any{reachable()}, "spec", "egress", "allow")
 		case "ToolServer":
 			set(s.T, o, tools.URL+"/mcp", "spec", "mcp", "url")
-			set(s.T, o, []any{"127.0.0.0/8"}, "spec", "egress", "allow")
+			set(s.T, o, []any{reachable()}, "spec", "egress", "allow")
 		}
 		objects = append(objects, o)
 	}

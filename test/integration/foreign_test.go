@@ -20,6 +20,7 @@ import (
 	"github.com/ekiden-dev/ekiden/hack/cluster"
 	"github.com/ekiden-dev/ekiden/test/given"
 	"github.com/ekiden-dev/ekiden/test/modelserver"
+	"github.com/ekiden-dev/ekiden/test/serve"
 	"github.com/ekiden-dev/ekiden/test/toolserver"
 )
 
@@ -51,7 +52,7 @@ func foreign(t *testing.T) string {
 			t.Skipf("SKIPPED: %s@%s cannot be installed from the registry: %v\n%s", foreignPackage, foreignVersion, err, out)
 		}
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", serve.Host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func foreign(t *testing.T) string {
 			t.Logf("the foreign server said:\n%s", log.String())
 		}
 	})
-	url := "http://127.0.0.1:" + port + "/mcp"
+	url := "http://" + serve.Host + ":" + port + "/mcp"
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // it does not say when it listens
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {

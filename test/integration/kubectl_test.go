@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ekiden-dev/ekiden/test/modelserver"
+	"github.com/ekiden-dev/ekiden/test/serve"
 )
 
 // TestKubectlTellsWhatAPersonAsks uses the very commands that the README shows.
@@ -32,7 +33,7 @@ spec:
 		{"get arun", []string{"NAME DEFINITION PHASE REASON WAITING ON SEGMENT COST AGE", "asked triage Succeeded Completed 0 0.00014"}},
 		{"get adef", []string{"NAME MODEL READY REASON REVISION AGE", "triage gpt-main True Compiled triage-"}},
 		{"get drev", []string{"NAME DEFINITION MODEL GENERATION AGE", "triage gpt-test 1"}},
-		{"get mep", []string{"NAME PROTOCOL MODEL URL AGE", "gpt-main OpenAIChat gpt-test http://127.0.0.1:"}},
+		{"get mep", []string{"NAME PROTOCOL MODEL URL AGE", "gpt-main OpenAIChat gpt-test http://" + serve.Host + ":"}},
 		{"get ekiden", []string{"agentrun.ekiden.dev/asked", "modelendpoint.ekiden.dev/gpt-main"}},
 		{"get arun --field-selector status.phase=Succeeded", []string{"asked"}},
 		{"describe arun asked", []string{"Reason: Completed", "the agent gave its answer", "Billing."}},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/hack/cluster"
+	"github.com/ekiden-dev/ekiden/test/serve"
 )
 
 var (
@@ -43,19 +44,26 @@ func run(m *testing.M) (int, error) {
 	}
 	_, file, _, _ := runtime.Caller(0)
 	repo := filepath.Join(filepath.Dir(file), "..", "..")
+	node, err := cluster.NodeFromEnvironment()
+	if err != nil {
+		return 1, err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	log, err := os.Create(filepath.Join(dir, "cluster.log"))
 	if err != nil {
 		return 1, err
 	}
-	if shared, err = cluster.Start(ctx, cluster.Options{Dir: dir, Repo: repo, Progress: log}); err != nil {
+	if shared, err = cluster.Start(ctx, cluster.Options{Dir: dir, Repo: repo, Node: node, Progress: log}); err != nil {
 		return 1, err
 	}
 	code := 1
 	err = shared.Install(ctx)
 	if err == nil {
 		err = connect()
+	}
+	if err == nil {
+		serve.Host, err = hostAddress()
 	}
 	if err == nil {
 		code = m.Run()
@@ -86,3 +94,12 @@ func connect() error {
 	api, err = client.NewWithWatch(cfg, client.Options{Scheme: scheme})
 	return err
 }
+
+// hostAddress is where pods reach this machine: the servers of the stories listen there.
+func hostAddress() (string, error) {
+	d, err := shared.Describe()
+	return d.HostAddress, err
+}
+
+// onKubelet says whether pods are containers on a kubelet's node, not processes of a process node.
+func onKubelet() bool { return shared.Node == cluster.NodeKubelet }

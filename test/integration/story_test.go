@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +23,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/test/given"
 	"github.com/ekiden-dev/ekiden/test/modelserver"
+	"github.com/ekiden-dev/ekiden/test/serve"
 )
 
 // patience is how long a story waits for anything. It bounds a test that is broken; no outcome depends on it.
@@ -43,7 +43,7 @@ func tell(t *testing.T, steps ...modelserver.Step) *story {
 	t.Helper()
 	s := &story{T: t, namespace: fmt.Sprintf("story-%d", stories.Add(1))}
 	s.model = modelserver.New(modelserver.One(steps...), nil)
-	server := httptest.NewServer(s.model)
+	server := serve.Start(t, s.model)
 	s.model.URL = server.URL + "/v1"
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	t.Cleanup(func() {
@@ -80,10 +80,36 @@ const canary = "sk-canary-8c1f0d"
 func (s *story) create(objects ...client.Object) {
 	s.Helper()
 	for _, o := range objects {
+		reaching(o)
 		if err := api.Create(s.Context(), o); err != nil {
 			s.Fatalf("creating %T %s: %v", o, o.GetName(), err)
 		}
 	}
+}
+
+// reaching has a model endpoint or a tool server that may reach the loopback reach the servers of the stories, wherever they
+// listen.
+func reaching(o client.Object) {
+	var e *v1alpha1.Egress
+	switch o := o.(type) {
+	case *v1alpha1.ModelEndpoint:
+		e = &o.Spec.Egress
+	case *v1alpha1.ToolServer:
+		e = &o.Spec.Egress
+	default:
+		return
+	}
+	if slices.Equal(e.Allow, []string{"127.0.0.0/8"}) {
+		e.Allow = []string{reachable()}
+	}
+}
+
+// reachable is the network in which the servers of the stories are.
+func reachable() string {
+	if onKubelet() {
+		return serve.Host + "/32"
+	}
+	return "127.0.0.0/8"
 }
 
 // start creates a run.
@@ -214,12 +240,25 @@ func (s *story) explain() {
 	}
 }
 
-// processes are the pids of a program's processes whose command line has the word.
+// processes are the pids of a program's processes whose command line has the word. The word shared.Dir stands for all that
+// belong to the cluster: its folder is in the command lines of a process node's pods, and its control group is that of a
+// kubelet's.
 func processes(t *testing.T, program, word string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)
+	}
+	d, err := shared.Describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	belongs := func(pid, line string) bool {
+		if word != shared.Dir || d.Node.Cgroup == "" {
+			return strings.Contains(line, word)
+		}
+		groups, _ := os.ReadFile(filepath.Join("/proc", pid, "cgroup")) // it may have ended by now
+		return strings.Contains(string(groups), d.Node.Cgroup+"/")
 	}
 	var pids []int
 	for _, e := range entries {
@@ -229,7 +268,7 @@ func processes(t *testing.T, program, word string) []int {
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // it may have ended by now
 		args := strings.Split(string(line), "\x00")
-		if filepath.Base(args[0]) == program && strings.Contains(string(line), word) {
+		if filepath.Base(args[0]) == program && belongs(e.Name(), string(line)) {
 			pids = append(pids, pid)
 		}
 	}

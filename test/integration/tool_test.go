@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/test/given"
 	"github.com/ekiden-dev/ekiden/test/modelserver"
+	"github.com/ekiden-dev/ekiden/test/serve"
 	"github.com/ekiden-dev/ekiden/test/toolserver"
 )
 
@@ -273,7 +273,7 @@ func TestHTTPTools(t *testing.T) {
 // TestAToolServerThatIsNotThere says so where people look, and runs wait for it.
 func TestAToolServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	dead := httptest.NewServer(nil)
+	dead := serve.Start(t, nil)
 	dead.Close()
 	d := &desk{story: tell(t, answer("Done.")), tools: toolserver.Start(t, toolserver.Options{})}
 	server := given.MCPServer(d.namespace, dead.URL+"/mcp")

@@ -1,8 +1,9 @@
 package modelserver
 
 import (
-	"net/http/httptest"
 	"testing"
+
+	"github.com/ekiden-dev/ekiden/test/serve"
 )
 
 // Start starts a server that lives as long as the test. The test fails if a request breaks the protocol.
@@ -26,7 +27,7 @@ func StartLenient(t testing.TB, s Script) *Server {
 		t.Fatal(err)
 	}
 	srv := New(s, nil)
-	h := httptest.NewServer(srv)
+	h := serve.Start(t, srv)
 	srv.URL = h.URL + "/v1"
 	t.Cleanup(func() {
 		srv.Stop()

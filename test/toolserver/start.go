@@ -6,13 +6,15 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/ekiden-dev/ekiden/test/serve"
 )
 
 // Start starts a server that lives as long as the test.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	srv := New(o)
-	h := httptest.NewServer(srv)
+	h := serve.Start(t, srv)
 	srv.URL = h.URL
 	srv.quit = func() { _ = h.Listener.Close(); h.CloseClientConnections() }
 	srv.up = func() {

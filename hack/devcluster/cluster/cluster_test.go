@@ -19,7 +19,7 @@ func TestSupervises(t *testing.T) {
 		"run in the directory":                 {[]string{"/bin/devcluster", "run", "--dir", "/clusters/a"}, true},
 		"run with the flag in one word":        {[]string{"devcluster", "run", "--no-node", "--dir=/clusters/a/"}, true},
 		"run in another directory":             {[]string{"devcluster", "run", "--dir", "/clusters/ab"}, false},
-		"another verb in the directory":        {[]string{"devcluster", "node", "--dir=/clusters/a"}, false},
+		"another verb in the directory":        {[]string{"devcluster", "process-node", "--dir=/clusters/a"}, false},
 		"run by hand with a relative path":     {[]string{"devcluster", "run", "--dir", "./a"}, true},
 		"a process that is gone":               {nil, false},
 		"an editor that looks into the folder": {[]string{"vi", "/clusters/a/cluster.json"}, false},

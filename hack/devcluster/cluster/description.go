@@ -9,26 +9,57 @@ import (
 
 // Description is the contract with programs that use the cluster (cluster.json).
 type Description struct {
-	Dir        string    `json:"dir"`
-	Kubeconfig string    `json:"kubeconfig"`
-	Server     string    `json:"server"`
-	Postgres   *Postgres `json:"postgres,omitempty"`
+	Dir        string `json:"dir"`
+	Kubeconfig string `json:"kubeconfig"`
+	Server     string `json:"server"`
+	// HostAddress is where pods reach this machine: a server that they are to
+	// reach listens there.
+	HostAddress string    `json:"hostAddress"`
+	Node        *Node     `json:"node,omitempty"`
+	Postgres    *Postgres `json:"postgres,omitempty"`
 	// PIDs change when a process is restarted.
 	PIDs       map[string]int `json:"pids"`
 	ImagesFile string         `json:"imagesFile"`
 }
 
-// Postgres says how to reach the database server.
+// Kinds of nodes.
+const (
+	// ProcessNode runs pods as processes of this machine.
+	ProcessNode = "process"
+	// KubeletNode is a kubelet with containerd.
+	KubeletNode = "kubelet"
+)
+
+// States of a node.
+const (
+	NodeRunning = "running"
+	NodeStopped = "stopped"
+)
+
+// Node says what runs the pods.
+type Node struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	State string `json:"state"`
+	// Containerd is the socket of a kubelet's node that runs, for ctr.
+	Containerd string `json:"containerd,omitempty"`
+	// Cgroup is the control group of the pods of a kubelet's node: their
+	// processes have it in /proc/PID/cgroup.
+	Cgroup string `json:"cgroup,omitempty"`
+}
+
+// Postgres says how to reach the database server: pods at Host, with a password;
+// the superuser on loopback only.
 type Postgres struct {
 	Host         string `json:"host"`
 	Port         int    `json:"port"`
 	SuperuserDSN string `json:"superuserDSN"`
 }
 
-// LocalPostgres describes the server on a loopback port.
-func LocalPostgres(port int) *Postgres {
+// LocalPostgres describes the server on a port of this machine, which pods reach at host.
+func LocalPostgres(host string, port int) *Postgres {
 	return &Postgres{
-		Host:         Loopback,
+		Host:         host,
 		Port:         port,
 		SuperuserDSN: fmt.Sprintf("postgres://postgres@%s:%d/postgres?sslmode=disable", Loopback, port),
 	}

@@ -86,6 +86,9 @@ func (d Dir) Kubeconfig(user string) string { return d.Path(user + ".kubeconfig"
 // Ports remembers the ports between two starts of the same cluster.
 func (d Dir) Ports() string { return d.Path("ports.json") }
 
+// NodeWanted holds the state in which the node is wanted, after it was asked for another.
+func (d Dir) NodeWanted() string { return d.Path("node.wanted") }
+
 // PID holds the process id of the supervisor.
 func (d Dir) PID() string { return d.Path("supervisor.pid") }
 

@@ -36,7 +36,7 @@ func Execute(components []string) int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), upCommand(), downCommand(), statusCommand(), nodeCommand())
+	root.AddCommand(runCommand(), upCommand(), downCommand(), statusCommand(), nodeCommand(), checkCommand(), processNodeCommand(), kubeletNodeCommand())
 	err := root.ExecuteContext(ctx)
 	switch {
 	case err == nil:
@@ -53,6 +53,7 @@ func Execute(components []string) int {
 type clusterFlags struct {
 	dir        string
 	images     []string
+	node       string
 	noNode     bool
 	noPostgres bool
 }
@@ -60,7 +61,8 @@ type clusterFlags struct {
 func (f *clusterFlags) register(command *cobra.Command) {
 	dirFlag(command, &f.dir)
 	flags := command.Flags()
-	flags.StringArrayVar(&f.images, "image", nil, "`NAME=BINARY`: pods of this image run that binary (repeatable)")
+	flags.StringArrayVar(&f.images, "image", nil, "`NAME=FILE`: pods of this image run that binary; for a kubelet, an archive with the image (repeatable)")
+	flags.StringVar(&f.node, "node", cluster.ProcessNode, "`KIND` of the node: process (pods are processes of this machine) or kubelet (wants root and containerd)")
 	flags.BoolVar(&f.noNode, "no-node", false, "start no node: pods stay Pending")
 	flags.BoolVar(&f.noPostgres, "no-postgres", false, "start no PostgreSQL")
 }
@@ -74,7 +76,13 @@ func (f *clusterFlags) options() (supervisor.Options, error) {
 	if err != nil {
 		return supervisor.Options{}, err
 	}
-	return supervisor.Options{Dir: dir, Images: images, Node: !f.noNode, Postgres: !f.noPostgres}, nil
+	switch {
+	case f.node != cluster.ProcessNode && f.node != cluster.KubeletNode:
+		return supervisor.Options{}, fmt.Errorf("--node is %s or %s, not %q", cluster.ProcessNode, cluster.KubeletNode, f.node)
+	case f.noNode:
+		f.node = ""
+	}
+	return supervisor.Options{Dir: dir, Images: images, Node: f.node, Postgres: !f.noPostgres}, nil
 }
 
 func dirFlag(command *cobra.Command, dir *string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ekiden-dev/ekiden/hack/devcluster/cluster"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/kubeletnode"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/launch"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/postgres"
 )
@@ -47,6 +48,9 @@ func down(ctx context.Context, dir cluster.Dir, output io.Writer) error {
 	}
 	// What a supervisor that was killed could not clear away.
 	launch.EndLeftovers(dir.Pods())
+	if err := (kubeletnode.Config{Dir: dir}).RemoveCgroup(); err != nil {
+		return fmt.Errorf("removing the control groups of pods: %w", err)
+	}
 	_ = os.Remove(dir.Description())
 	_ = os.Remove(dir.PID())
 	if err := postgres.RemoveOutside(dir); err != nil {

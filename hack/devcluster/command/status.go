@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ekiden-dev/ekiden/hack/devcluster/cluster"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/kubeletnode"
 )
 
 func statusCommand() *cobra.Command {
@@ -43,4 +44,14 @@ func statusCommand() *cobra.Command {
 	}
 	dirFlag(command, &path)
 	return command
+}
+
+// checkCommand is for scripts that would rather skip than fail.
+func checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Say whether a kubelet's node can run on this machine, and what it lacks",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return kubeletnode.Check() },
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ekiden-dev/ekiden/hack/devcluster/cluster"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/kubeletnode"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/supervisor"
 )
 
@@ -43,7 +44,15 @@ func up(ctx context.Context, options supervisor.Options, output io.Writer) error
 			return err
 		}
 		fmt.Fprintf(output, "already running (supervisor %d)\n", pid)
-		return untilReady(ctx, options.Dir)
+		if err := untilReady(ctx, options.Dir); err != nil {
+			return err
+		}
+		return load(ctx, options.Dir)
+	}
+	if options.Node == cluster.KubeletNode {
+		if err := kubeletnode.Check(); err != nil {
+			return err
+		}
 	}
 	// A description left by a supervisor that was killed would look like readiness.
 	_ = os.Remove(options.Dir.Description())
@@ -60,6 +69,18 @@ func up(ctx context.Context, options supervisor.Options, output io.Writer) error
 	return follow(ctx, options.Dir, detached, output)
 }
 
+// load gives a kubelet's node that runs the images; a process node reads them for each container.
+func load(ctx context.Context, dir cluster.Dir) error {
+	description, err := dir.Read()
+	if err != nil {
+		return err
+	}
+	if description.Node == nil || description.Node.Containerd == "" {
+		return nil
+	}
+	return kubeletnode.Config{Dir: dir}.Import(ctx, description.Node.Containerd)
+}
+
 // detach starts `run` in a session of its own, so it outlives this terminal.
 func detach(options supervisor.Options, log *os.File) (*exec.Cmd, error) {
 	executable, err := os.Executable()
@@ -70,8 +91,10 @@ func detach(options supervisor.Options, log *os.File) (*exec.Cmd, error) {
 	for name, binary := range options.Images {
 		arguments = append(arguments, "--image", name+"="+binary)
 	}
-	if !options.Node {
+	if options.Node == "" {
 		arguments = append(arguments, "--no-node")
+	} else {
+		arguments = append(arguments, "--node", options.Node)
 	}
 	if !options.Postgres {
 		arguments = append(arguments, "--no-postgres")

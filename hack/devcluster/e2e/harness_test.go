@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,7 +102,7 @@ func (r *running) up() { r.do("up", "--image", "sh=/bin/sh"); r.connect() }
 // do runs a verb of the binary on the cluster's directory.
 func (r *running) do(verb string, flags ...string) string {
 	r.t.Helper()
-	command := exec.Command(os.Getenv("DEVCLUSTER"), append([]string{verb, "--dir", string(r.dir)}, flags...)...)
+	command := exec.Command(os.Getenv("DEVCLUSTER"), slices.Concat([]string{verb}, flags, []string{"--dir", string(r.dir)})...)
 	output, err := command.CombinedOutput()
 	r.t.Logf("%s: %s", verb, bytes.ReplaceAll(bytes.TrimSpace(output), []byte("\n"), []byte(", ")))
 	if err != nil {

@@ -28,16 +28,32 @@ host all postgres 127.0.0.0/8 trust
 host all all 127.0.0.0/8 scram-sha-256
 `
 
+// Pods is where a node's pods come from and go to, if not to loopback. They prove
+// a password, the superuser too, who has none.
+type Pods struct {
+	Address  string   // Where the server listens for them.
+	Networks []string // Where they come from.
+}
+
+func (p Pods) authentication() string {
+	rules := hostBasedAuthentication
+	for _, network := range p.Networks {
+		rules += "host all all " + network + " scram-sha-256\n"
+	}
+	return rules
+}
+
 // Server is one database server of a cluster.
 type Server struct {
 	binaries string
 	data     string
 	port     int
+	pods     Pods
 	account  *account
 }
 
 // Prepare finds the binaries and makes the data directory unless it is there.
-func Prepare(ctx context.Context, dir cluster.Dir, port int) (*Server, error) {
+func Prepare(ctx context.Context, dir cluster.Dir, port int, pods Pods) (*Server, error) {
 	binaries, err := FindBinaries()
 	if err != nil {
 		return nil, err
@@ -50,8 +66,11 @@ func Prepare(ctx context.Context, dir cluster.Dir, port int) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("choosing the directory of Postgres' data: %w", err)
 	}
-	server := &Server{binaries: binaries, data: data, port: port, account: account}
-	return server, server.initialize(ctx)
+	server := &Server{binaries: binaries, data: data, port: port, pods: pods, account: account}
+	if err := server.initialize(ctx); err != nil {
+		return nil, err
+	}
+	return server, server.write("pg_hba.conf", pods.authentication())
 }
 
 // dataDirectory is DIR/postgres, or a folder for temporary files remembered in
@@ -110,14 +129,11 @@ func (s *Server) initialize(ctx context.Context) error {
 	// Not synced: the server syncs what it writes later, and a machine that
 	// crashes now leaves a cluster that was never ready.
 	command := exec.CommandContext(ctx, filepath.Join(s.binaries, "initdb"), "--pgdata", s.data, "--username", "postgres",
-		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync") // pg_hba.conf is replaced below.
+		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync") // pg_hba.conf is replaced at every start.
 	command.SysProcAttr = s.account.attributes()
 	command.Dir = s.data
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("running initdb: %w\n%s", err, output)
-	}
-	if err := s.write("pg_hba.conf", hostBasedAuthentication); err != nil {
-		return err
 	}
 	return s.write("devcluster.initialized", "")
 }
@@ -151,8 +167,12 @@ func (s *Server) write(name, content string) error {
 // It has no Unix socket: the path of a socket may have 107 bytes, and a cluster's
 // directory is often longer.
 func (s *Server) Command() *exec.Cmd {
+	addresses := cluster.Loopback
+	if s.pods.Address != "" {
+		addresses += "," + s.pods.Address
+	}
 	settings := []string{
-		"listen_addresses=" + cluster.Loopback, "port=" + strconv.Itoa(s.port), "unix_socket_directories=",
+		"listen_addresses=" + addresses, "port=" + strconv.Itoa(s.port), "unix_socket_directories=",
 		"max_connections=300", "fsync=on", "password_encryption=scram-sha-256",
 		"log_line_prefix=%m [%p] %q%u@%d ",
 	}
@@ -168,7 +188,7 @@ func (s *Server) Command() *exec.Cmd {
 
 // Ready asks the server whether it answers.
 func (s *Server) Ready(ctx context.Context) error {
-	database, err := sql.Open("postgres", cluster.LocalPostgres(s.port).SuperuserDSN)
+	database, err := sql.Open("postgres", cluster.LocalPostgres(cluster.Loopback, s.port).SuperuserDSN)
 	if err != nil {
 		return err
 	}

@@ -5,23 +5,31 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/ekiden-dev/ekiden/hack/devcluster/cluster"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/kubeletnode"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/launch"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/pki"
 )
 
-// The Services of the cluster get addresses nobody routes: there is no kube-proxy.
+// The Services of the cluster get addresses that only kube-proxy knows: with a
+// process node nobody routes them.
 const serviceRange = "10.96.0.0/16"
 
-// auditPolicy logs what people and programs write. The components' own writes
-// and the heartbeats would drown it.
+// auditPolicy logs what people and programs write, and all that the manager and
+// whatever else runs in its namespace asks for, reads and heartbeats included: by
+// that a test knows which of its rights are used. The components' own writes and
+// the heartbeats of others would drown it.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: Metadata
+  userGroups: ["system:serviceaccounts:ekiden-system"]
 - level: None
   resources:
   - {group: coordination.k8s.io, resources: [leases]}
@@ -39,10 +47,21 @@ type controlPlane struct {
 	dir        cluster.Dir
 	ports      cluster.Ports
 	executable string // This binary, which is also every component.
+	// kubelet is set where the node is one, and network is then its network.
+	kubelet *kubeletnode.Config
+	network *kubeletnode.Network
+}
+
+// host is where pods reach this machine, and where the API server listens.
+func (c controlPlane) host() string {
+	if c.kubelet != nil {
+		return c.kubelet.Host()
+	}
+	return cluster.Loopback
 }
 
 func (c controlPlane) server() string {
-	return fmt.Sprintf("https://%s:%d", cluster.Loopback, c.ports.APIServer)
+	return fmt.Sprintf("https://%s:%d", c.host(), c.ports.APIServer)
 }
 
 // prepare writes certificates, kubeconfigs and the audit policy.
@@ -67,23 +86,29 @@ func (c controlPlane) prepare() error {
 	); err != nil {
 		return err
 	}
+	node, server := pki.Leaf{Name: "node", CommonName: "devcluster-node", Organization: []string{"system:masters"}}, loopback
+	if c.kubelet != nil { // It is a node like any other, with the rights of one.
+		node.CommonName, node.Organization = "system:node:"+kubeletnode.Name, []string{"system:nodes"}
+		server = append(server, net.ParseIP(c.kubelet.Address()))
+	}
 	if err := issue(ca,
 		pki.Leaf{
 			Name: "apiserver", CommonName: "kube-apiserver", Server: true,
 			DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-			IPs:      append(loopback, net.ParseIP("10.96.0.1")),
+			IPs:      append(slices.Clone(loopback), net.ParseIP("10.96.0.1"), net.ParseIP(c.host())),
 		},
-		pki.Leaf{Name: "node-server", CommonName: "devcluster-node", Server: true, DNSNames: []string{"localhost"}, IPs: loopback},
+		pki.Leaf{Name: "node-server", CommonName: "devcluster-node", Server: true, DNSNames: []string{"localhost"}, IPs: server},
 		pki.Leaf{Name: "apiserver-kubelet", CommonName: "apiserver-kubelet-client", Organization: []string{"system:masters"}},
 		pki.Leaf{Name: "front-proxy", CommonName: "front-proxy-client"},
 		pki.Leaf{Name: "admin", CommonName: "admin", Organization: []string{"system:masters"}},
-		pki.Leaf{Name: "node", CommonName: "devcluster-node", Organization: []string{"system:masters"}},
+		node,
+		pki.Leaf{Name: "proxy", CommonName: "system:kube-proxy"},
 		pki.Leaf{Name: "controller-manager", CommonName: "system:kube-controller-manager"},
 		pki.Leaf{Name: "scheduler", CommonName: "system:kube-scheduler"},
 	); err != nil {
 		return err
 	}
-	for _, user := range []string{"admin", "node", "controller-manager", "scheduler"} {
+	for _, user := range []string{"admin", "node", "proxy", "controller-manager", "scheduler"} {
 		if err := ca.WriteKubeconfig(c.dir.Kubeconfig(user), c.server(), user); err != nil {
 			return err
 		}
@@ -100,20 +125,20 @@ func issue(authority *pki.Authority, leaves ...pki.Leaf) error {
 	return nil
 }
 
-func (c controlPlane) service(name string, arguments ...string) service {
-	return service{
-		name: name,
-		log:  c.dir.Log(name),
-		command: func() *exec.Cmd {
+func (c controlPlane) service(name string, arguments ...string) launch.Service {
+	return launch.Service{
+		Name: name,
+		Log:  c.dir.Log(name),
+		Command: func() *exec.Cmd {
 			return exec.Command(c.executable, append([]string{name}, arguments...)...)
 		},
-		stop: syscall.SIGTERM, grace: 3 * time.Second, death: syscall.SIGKILL,
+		Stop: syscall.SIGTERM, Grace: 3 * time.Second, Death: syscall.SIGKILL,
 	}
 }
 
 func (c controlPlane) pkiFile(name string) string { return c.dir.Path("pki", name) }
 
-func (c controlPlane) etcd() service {
+func (c controlPlane) etcd() launch.Service {
 	client := fmt.Sprintf("https://%s:%d", cluster.Loopback, c.ports.EtcdClient)
 	peer := fmt.Sprintf("https://%s:%d", cluster.Loopback, c.ports.EtcdPeer)
 	// Without fsync, data is lost only when the machine crashes, not the process.
@@ -128,14 +153,13 @@ func (c controlPlane) etcd() service {
 	)
 }
 
-func (c controlPlane) apiServer() service {
-	return c.service("kube-apiserver",
+func (c controlPlane) apiServer() launch.Service {
+	return c.service("kube-apiserver", append(c.reached(),
 		fmt.Sprintf("--etcd-servers=https://%s:%d", cluster.Loopback, c.ports.EtcdClient),
 		"--etcd-cafile="+c.pkiFile("etcd-ca.crt"),
 		"--etcd-certfile="+c.pkiFile("apiserver-etcd.crt"), "--etcd-keyfile="+c.pkiFile("apiserver-etcd.key"),
-		"--bind-address="+cluster.Loopback, "--advertise-address="+cluster.Loopback,
+		"--bind-address="+c.host(), "--advertise-address="+c.host(),
 		"--secure-port="+strconv.Itoa(c.ports.APIServer), "--service-cluster-ip-range="+serviceRange,
-		"--endpoint-reconciler-type=none", // It refuses loopback addresses for the Service "kubernetes".
 		"--tls-cert-file="+c.pkiFile("apiserver.crt"), "--tls-private-key-file="+c.pkiFile("apiserver.key"),
 		"--client-ca-file="+c.pkiFile("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -150,11 +174,24 @@ func (c controlPlane) apiServer() service {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file="+c.pkiFile("front-proxy.crt"), "--proxy-client-key-file="+c.pkiFile("front-proxy.key"),
 		"--audit-policy-file="+c.dir.Path("audit-policy.yaml"), "--audit-log-path="+c.dir.Audit(),
-	)
+	)...)
 }
 
-func (c controlPlane) controllerManager() service {
-	return c.service("kube-controller-manager", append(c.client("controller-manager"),
+// reached are the flags that depend on whether pods reach the API server at an
+// address of the network. Those of a node that is gone are given up after seconds.
+func (c controlPlane) reached() []string {
+	if c.kubelet == nil {
+		return []string{"--endpoint-reconciler-type=none"} // It refuses loopback addresses for the Service "kubernetes".
+	}
+	return []string{"--default-not-ready-toleration-seconds=5", "--default-unreachable-toleration-seconds=5"}
+}
+
+func (c controlPlane) controllerManager() launch.Service {
+	arguments := c.client("controller-manager")
+	if c.kubelet != nil {
+		arguments = append(arguments, "--node-monitor-period=1s", "--node-monitor-grace-period=12s")
+	}
+	return c.service("kube-controller-manager", append(arguments,
 		"--root-ca-file="+c.pkiFile("ca.crt"), "--service-account-private-key-file="+c.pkiFile("sa.key"),
 		"--cluster-signing-cert-file="+c.pkiFile("ca.crt"), "--cluster-signing-key-file="+c.pkiFile("ca.key"),
 		"--use-service-account-credentials=true",
@@ -166,7 +203,7 @@ func (c controlPlane) controllerManager() service {
 	)...)
 }
 
-func (c controlPlane) scheduler() service {
+func (c controlPlane) scheduler() launch.Service {
 	return c.service("kube-scheduler", append(c.client("scheduler"), "--kube-api-qps=500", "--kube-api-burst=1000")...)
 }
 
@@ -179,10 +216,27 @@ func (c controlPlane) client(user string) []string {
 	}
 }
 
-func (c controlPlane) node() service {
-	node := c.service("node", "--dir="+string(c.dir), "--port="+strconv.Itoa(c.ports.Node), "--pod-net="+strconv.Itoa(c.ports.PodNet))
+func (c controlPlane) node() launch.Service {
+	if c.kubelet != nil {
+		return c.kubeletNode()
+	}
+	node := c.service("process-node", "--dir="+string(c.dir), "--port="+strconv.Itoa(c.ports.Node), "--pod-net="+strconv.Itoa(c.ports.PodNet))
+	node.Name, node.Log = "node", c.dir.Log("node")
 	// Not SIGKILL: it is to end what the pods' processes have started.
-	node.death = syscall.SIGTERM
-	node.grace = 10 * time.Second
+	node.Death = syscall.SIGTERM
+	node.Grace = 10 * time.Second
 	return node
+}
+
+func (c controlPlane) kubeletNode() launch.Service {
+	return launch.Service{
+		Name: "node", Log: c.dir.Log("node"),
+		Command: func() *exec.Cmd {
+			command := exec.Command(c.executable, "kubelet-node", "--dir="+string(c.dir), "--pod-net="+strconv.Itoa(c.ports.PodNet))
+			command.ExtraFiles = []*os.File{c.network.Namespace}
+			command.SysProcAttr = kubeletnode.Attributes()
+			return command
+		},
+		Stop: syscall.SIGTERM, Grace: 10 * time.Second, Death: syscall.SIGKILL,
+	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ekiden-dev/ekiden/hack/devcluster/cluster"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/kubeletnode"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/launch"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/postgres"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/processnode"
 )
@@ -72,8 +74,8 @@ func (s *Supervisor) startKubernetes(ctx context.Context) error {
 	// Earlier the others would end: they may do nothing before RBAC is set up.
 	manager := s.keep(s.plane.controllerManager())
 	s.keep(s.plane.scheduler())
-	var node *keeper
-	if s.options.Node {
+	var node *launch.Keeper
+	if s.options.Node != "" {
 		node = s.keep(s.plane.node())
 	}
 	if err := s.await(ctx, "kube-controller-manager ready", manager, s.controllersReady); err != nil {
@@ -89,11 +91,20 @@ func (s *Supervisor) startPostgres(ctx context.Context) error {
 	if !s.options.Postgres {
 		return nil
 	}
-	server, err := postgres.Prepare(ctx, s.options.Dir, s.plane.ports.Postgres)
+	server, err := postgres.Prepare(ctx, s.options.Dir, s.plane.ports.Postgres, s.pods())
 	if err != nil {
 		return fmt.Errorf("preparing postgres: %w", err)
 	}
 	return s.await(ctx, "postgres ready", s.keep(postgresService(s.options.Dir, server)), server.Ready)
+}
+
+// pods says from where Postgres is reached besides loopback.
+func (s *Supervisor) pods() postgres.Pods {
+	node := s.plane.kubelet
+	if node == nil {
+		return postgres.Pods{}
+	}
+	return postgres.Pods{Address: node.Host(), Networks: []string{node.Cable(), node.Pods()}}
 }
 
 func (s *Supervisor) connect() error {
@@ -129,8 +140,15 @@ func (s *Supervisor) controllersReady(ctx context.Context) error {
 	return err
 }
 
+func (s *Supervisor) nodeName() string {
+	if s.plane.kubelet != nil {
+		return kubeletnode.Name
+	}
+	return processnode.Name
+}
+
 func (s *Supervisor) nodeReady(ctx context.Context) error {
-	node, err := s.client.CoreV1().Nodes().Get(ctx, processnode.Name, metav1.GetOptions{})
+	node, err := s.client.CoreV1().Nodes().Get(ctx, s.nodeName(), metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -145,7 +163,7 @@ func (s *Supervisor) nodeReady(ctx context.Context) error {
 }
 
 // await polls a sign of life. It gives up early on a process that keeps dying.
-func (s *Supervisor) await(ctx context.Context, phase string, k *keeper, sign func(context.Context) error) error {
+func (s *Supervisor) await(ctx context.Context, phase string, k *launch.Keeper, sign func(context.Context) error) error {
 	deadline := time.Now().Add(patience)
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -158,9 +176,9 @@ func (s *Supervisor) await(ctx context.Context, phase string, k *keeper, sign fu
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case k.Deaths() >= fatalDeaths:
-			return fmt.Errorf("%s ended %d times while starting; the end of %s:\n%s", k.name, k.Deaths(), k.log, tail(k.log))
+			return fmt.Errorf("%s ended %d times while starting; the end of %s:\n%s", k.Name, k.Deaths(), k.Log, tail(k.Log))
 		case time.Now().After(deadline):
-			return fmt.Errorf("not %s after %s (%w); the end of %s:\n%s", phase, patience, err, k.log, tail(k.log))
+			return fmt.Errorf("not %s after %s (%w); the end of %s:\n%s", phase, patience, err, k.Log, tail(k.Log))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

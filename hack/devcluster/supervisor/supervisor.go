@@ -5,7 +5,7 @@
 //	            ├─ kube-controller-manager
 //	            ├─ kube-scheduler
 //	            ├─ postgres
-//	            └─ node ── the processes of pods
+//	            └─ node ── the processes of pods, or a kubelet's machine
 //
 // It restarts what dies, as an init system would, and none of them outlives it.
 package supervisor
@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ekiden-dev/ekiden/hack/devcluster/cluster"
+	"github.com/ekiden-dev/ekiden/hack/devcluster/kubeletnode"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/launch"
 	"github.com/ekiden-dev/ekiden/hack/devcluster/postgres"
 )
@@ -32,7 +33,7 @@ import (
 type Options struct {
 	Dir      cluster.Dir
 	Images   cluster.Images
-	Node     bool
+	Node     string // A kind, or nothing for no node.
 	Postgres bool
 }
 
@@ -45,12 +46,18 @@ type Supervisor struct {
 	client  kubernetes.Interface
 
 	mu      sync.Mutex
-	keepers map[string]*keeper
+	keepers map[string]*launch.Keeper
+	stopped bool // The node, by somebody's wish.
 	ready   bool // From then on cluster.json is there and follows the process ids.
 }
 
 // Run starts the cluster, keeps it running until the context ends, and stops it.
 func Run(ctx context.Context, options Options) error {
+	if options.Node == cluster.KubeletNode {
+		if err := kubeletnode.Check(); err != nil {
+			return err
+		}
+	}
 	if err := options.Dir.Create(); err != nil {
 		return err
 	}
@@ -71,8 +78,17 @@ func Run(ctx context.Context, options Options) error {
 		return fmt.Errorf("choosing ports: %w", err)
 	}
 	s := &Supervisor{
-		options: options, began: time.Now(), thread: launch.NewThread(), keepers: map[string]*keeper{},
+		options: options, began: time.Now(), thread: launch.NewThread(), keepers: map[string]*launch.Keeper{},
 		plane: controlPlane{dir: options.Dir, ports: ports, executable: executable},
+	}
+	if options.Node == cluster.KubeletNode {
+		if err := kubeletnode.CheckImages(options.Dir); err != nil {
+			return err
+		}
+		if err := s.connectNode(); err != nil {
+			return err
+		}
+		defer func() { _ = s.plane.network.Close() }()
 	}
 	defer s.stop()
 	if err := s.start(ctx); err != nil {
@@ -81,7 +97,22 @@ func Run(ctx context.Context, options Options) error {
 		}
 		return err
 	}
-	<-ctx.Done()
+	s.attend(ctx)
+	return nil
+}
+
+// connectNode makes the network of a kubelet's node, on which servers are to listen.
+func (s *Supervisor) connectNode() error {
+	node := &kubeletnode.Config{Dir: s.options.Dir, Net: s.plane.ports.PodNet}
+	// One that was killed has left it: groups have no owner whose end the kernel knows.
+	if err := node.RemoveCgroup(); err != nil {
+		return fmt.Errorf("removing the control groups of an earlier start: %w", err)
+	}
+	network, err := kubeletnode.Connect(*node)
+	if err != nil {
+		return err
+	}
+	s.plane.kubelet, s.plane.network = node, network
 	return nil
 }
 
@@ -113,11 +144,11 @@ func claim(dir cluster.Dir) (release func(), err error) {
 }
 
 // keep starts a service.
-func (s *Supervisor) keep(service service) *keeper {
+func (s *Supervisor) keep(service launch.Service) *launch.Keeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := keep(service, s.thread, s.describe)
-	s.keepers[service.name] = k
+	k := launch.Keep(service, s.thread, s.describe)
+	s.keepers[service.Name] = k
 	return k
 }
 
@@ -148,14 +179,16 @@ func (s *Supervisor) describe() {
 
 func (s *Supervisor) description() cluster.Description {
 	description := cluster.Description{
-		Dir:        string(s.options.Dir),
-		Kubeconfig: s.options.Dir.Kubeconfig("admin"),
-		Server:     s.plane.server(),
-		ImagesFile: s.options.Dir.Images(),
-		PIDs:       map[string]int{"supervisor": os.Getpid()},
+		Dir:         string(s.options.Dir),
+		Kubeconfig:  s.options.Dir.Kubeconfig("admin"),
+		Server:      s.plane.server(),
+		HostAddress: s.plane.host(),
+		ImagesFile:  s.options.Dir.Images(),
+		PIDs:        map[string]int{"supervisor": os.Getpid()},
+		Node:        s.node(),
 	}
 	if s.options.Postgres {
-		description.Postgres = cluster.LocalPostgres(s.plane.ports.Postgres)
+		description.Postgres = cluster.LocalPostgres(s.plane.host(), s.plane.ports.Postgres)
 	}
 	for name, k := range s.keepers {
 		if pid := k.PID(); pid != 0 {
@@ -182,19 +215,24 @@ func (s *Supervisor) stop() {
 		var wait sync.WaitGroup
 		for _, name := range names {
 			if k := s.keepers[name]; k != nil {
-				wait.Go(k.Stop)
+				wait.Go(k.End)
 			}
 		}
 		wait.Wait()
 	}
 	launch.EndLeftovers(s.options.Dir.Pods())
+	if node := s.plane.kubelet; node != nil {
+		if err := node.RemoveCgroup(); err != nil {
+			fmt.Println(err)
+		}
+	}
 	s.announce("stopped")
 }
 
 // postgresService runs the database server; SIGINT is its fast stop.
-func postgresService(dir cluster.Dir, server *postgres.Server) service {
-	return service{
-		name: "postgres", command: server.Command, log: dir.Log("postgres"),
-		stop: syscall.SIGINT, grace: 5 * time.Second, death: syscall.SIGKILL,
+func postgresService(dir cluster.Dir, server *postgres.Server) launch.Service {
+	return launch.Service{
+		Name: "postgres", Command: server.Command, Log: dir.Log("postgres"),
+		Stop: syscall.SIGINT, Grace: 5 * time.Second, Death: syscall.SIGKILL,
 	}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package launch
 
 import (
 	"os"
@@ -8,19 +8,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/ekiden-dev/ekiden/hack/devcluster/launch"
 )
 
 // script keeps a shell running until the test ends.
-func script(t *testing.T, text string) *keeper {
+func script(t *testing.T, text string) *Keeper {
 	t.Helper()
-	k := keep(service{
-		name: "script", log: filepath.Join(t.TempDir(), "log"),
-		command: func() *exec.Cmd { return exec.Command("/bin/sh", "-c", text) },
-		stop:    syscall.SIGTERM, grace: 200 * time.Millisecond, death: syscall.SIGKILL,
-	}, launch.NewThread(), func() {})
-	t.Cleanup(k.Stop)
+	k := Keep(Service{
+		Name: "script", Log: filepath.Join(t.TempDir(), "log"),
+		Command: func() *exec.Cmd { return exec.Command("/bin/sh", "-c", text) },
+		Stop:    syscall.SIGTERM, Grace: 200 * time.Millisecond, Death: syscall.SIGKILL,
+	}, NewThread(), func() {})
+	t.Cleanup(k.End)
 	return k
 }
 
@@ -52,7 +50,7 @@ func TestKeeperGoesOnWithOneThatCannotStay(t *testing.T) {
 	t.Parallel()
 	k := script(t, "echo again; exit 1")
 	eventually(t, "it was started three times", func() bool { return k.Deaths() >= 3 })
-	content, err := os.ReadFile(k.log)
+	content, err := os.ReadFile(k.Log)
 	if err != nil || strings.Count(string(content), "again\n") < 3 {
 		t.Errorf("the log is %q, %v", content, err)
 	}
@@ -62,15 +60,15 @@ func TestKeeperStopsAProcessThatDoesNotListen(t *testing.T) {
 	t.Parallel()
 	k := script(t, "trap '' TERM; echo up; while :; do sleep 0.01; done")
 	eventually(t, "it has set its trap", func() bool {
-		content, _ := os.ReadFile(k.log)
+		content, _ := os.ReadFile(k.Log)
 		return strings.Contains(string(content), "up") && k.PID() != 0 // It may speak before it is known.
 	})
 	pid := k.PID()
-	k.Stop()
+	k.End()
 	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
-		t.Errorf("process %d after Stop: %v", pid, err)
+		t.Errorf("process %d after End: %v", pid, err)
 	}
 	if k.PID() != 0 {
-		t.Errorf("PID() = %d after Stop", k.PID())
+		t.Errorf("PID() = %d after End", k.PID())
 	}
 }

@@ -1,24 +1,23 @@
-package supervisor
+package launch
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/ekiden-dev/ekiden/hack/devcluster/launch"
 )
 
-// service is a process of the cluster that is to run all the time.
-type service struct {
-	name    string
-	command func() *exec.Cmd // A new one for each start.
-	log     string
-	stop    syscall.Signal
-	grace   time.Duration  // From stop to SIGKILL.
-	death   syscall.Signal // What it receives when the supervisor dies.
+// Service is a process that is to run all the time.
+type Service struct {
+	Name    string
+	Command func() *exec.Cmd // A new one for each start.
+	Log     string
+	Stop    syscall.Signal
+	Grace   time.Duration  // From stop to SIGKILL.
+	Death   syscall.Signal // What it receives when the one who keeps it dies.
 }
 
 // Between the death of a process and its next start. The port of a killed server
@@ -30,14 +29,15 @@ const (
 	healthy = 10 * time.Second
 )
 
-// keeper keeps one service running until it is told to stop.
-type keeper struct {
-	service
-	thread  *launch.Thread
+// Keeper keeps one service running until it is told to stop.
+type Keeper struct {
+	Service
+	thread  *Thread
 	changed func() // Called after every start, with a new process id.
 
-	stopping chan struct{} // Closed by the one call of Stop that is first.
+	stopping chan struct{} // Closed by the one call of End or Kill that is first.
 	once     sync.Once
+	killing  atomic.Bool
 	ended    chan struct{} // Closed when no process is left and none will come.
 
 	mu     sync.Mutex
@@ -45,9 +45,10 @@ type keeper struct {
 	deaths int
 }
 
-func keep(s service, thread *launch.Thread, changed func()) *keeper {
-	k := &keeper{
-		service: s, thread: thread, changed: changed,
+// Keep starts the service. It calls changed after every start, with a new process id.
+func Keep(s Service, thread *Thread, changed func()) *Keeper {
+	k := &Keeper{
+		Service: s, thread: thread, changed: changed,
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go k.run()
@@ -55,26 +56,32 @@ func keep(s service, thread *launch.Thread, changed func()) *keeper {
 }
 
 // PID is that of the living process, or 0.
-func (k *keeper) PID() int {
+func (k *Keeper) PID() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.pid
 }
 
 // Deaths counts the processes that ended without having been told to.
-func (k *keeper) Deaths() int {
+func (k *Keeper) Deaths() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.deaths
 }
 
-// Stop ends the service and waits until it is gone.
-func (k *keeper) Stop() {
+// End ends the service and waits until it is gone.
+func (k *Keeper) End() {
 	k.once.Do(func() { close(k.stopping) })
 	<-k.ended
 }
 
-func (k *keeper) run() {
+// Kill is End without a warning.
+func (k *Keeper) Kill() {
+	k.killing.Store(true)
+	k.End()
+}
+
+func (k *Keeper) run() {
 	defer close(k.ended)
 	pause := shortestPause
 	for {
@@ -88,7 +95,7 @@ func (k *keeper) run() {
 		if time.Since(started) > healthy {
 			pause = shortestPause
 		}
-		fmt.Printf("%s ended (%v); starting it again in %s\n", k.name, outcome, pause)
+		fmt.Printf("%s ended (%v); starting it again in %s\n", k.Name, outcome, pause)
 		select {
 		case <-k.stopping:
 			return
@@ -99,16 +106,16 @@ func (k *keeper) run() {
 }
 
 // runOnce returns how the process ended.
-func (k *keeper) runOnce() error {
-	log, err := os.OpenFile(k.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (k *Keeper) runOnce() error {
+	log, err := os.OpenFile(k.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return k.died(err)
 	}
 	defer func() { _ = log.Close() }()
 
-	command := k.command()
+	command := k.Command()
 	command.Stdout, command.Stderr = log, log
-	if err := k.thread.Start(command, k.death); err != nil {
+	if err := k.thread.Start(command, k.Death); err != nil {
 		return k.died(err)
 	}
 	k.alive(command.Process.Pid)
@@ -118,28 +125,32 @@ func (k *keeper) runOnce() error {
 	select {
 	case err := <-exited:
 		// Helpers of the dead process must not keep its port or its files.
-		_ = launch.Signal(command.Process.Pid, syscall.SIGKILL)
+		_ = Signal(command.Process.Pid, syscall.SIGKILL)
 		return k.died(err)
 	case <-k.stopping:
 	}
 	// The process alone, not its group: Postgres ends its own children in order.
-	_ = command.Process.Signal(k.stop)
-	killed := time.AfterFunc(k.grace, func() { _ = launch.Signal(command.Process.Pid, syscall.SIGKILL) })
+	signal := k.Stop
+	if k.killing.Load() {
+		signal = syscall.SIGKILL
+	}
+	_ = command.Process.Signal(signal)
+	killed := time.AfterFunc(k.Grace, func() { _ = Signal(command.Process.Pid, syscall.SIGKILL) })
 	<-exited
 	killed.Stop()
-	_ = launch.Signal(command.Process.Pid, syscall.SIGKILL) // What it left behind in its group.
+	_ = Signal(command.Process.Pid, syscall.SIGKILL) // What it left behind in its group.
 	k.gone()
 	return nil
 }
 
-func (k *keeper) alive(pid int) {
+func (k *Keeper) alive(pid int) {
 	k.mu.Lock()
 	k.pid = pid
 	k.mu.Unlock()
 	k.changed()
 }
 
-func (k *keeper) died(outcome error) error {
+func (k *Keeper) died(outcome error) error {
 	k.mu.Lock()
 	k.pid = 0
 	k.deaths++
@@ -150,7 +161,7 @@ func (k *keeper) died(outcome error) error {
 	return outcome
 }
 
-func (k *keeper) gone() {
+func (k *Keeper) gone() {
 	k.mu.Lock()
 	k.pid = 0
 	k.mu.Unlock()
