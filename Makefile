@@ -25,10 +25,11 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 # that bin/devcluster names if they are not there.
 NODE ?= process
 # Which stories are told there. Those that have OnAKubelet in their names are told there only; STORIES=. tells all.
-STORIES ?= $(if $(filter kubelet,$(NODE)),OnAKubelet,.)
+STORIES ?= $(if $(filter kubelet,$(NODE)),OnAKubelet|EveryExample|PodsThatCannotStart,.)
 
-MODULES := . hack/devcluster hack/tools
-GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/reference
+MODULES := . hack/devcluster hack/helm hack/tools
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml charts/ekiden docs/reference \
+	docs/guides/troubleshooting.md examples/gitops/argocd/argocd-cm.yaml
 
 # The race detector wants a C compiler.
 RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
@@ -49,6 +50,7 @@ generate: ## Write what is generated: deepcopy, CRDs, RBAC, reference docs.
 	rm -rf bin/rbac
 	$(TOOL) controller-gen rbac:roleName=ekiden-manager paths=./controllers/... paths=. output:rbac:artifacts:config=bin/rbac
 	cp bin/rbac/role.yaml config/rbac/role.yaml # Missing if no marker was found: a blank line parts markers from the comment of a type.
+	$(GO) run ./hack/chart
 	$(GO) run ./hack/docs
 
 .PHONY: fmt
@@ -62,16 +64,20 @@ lint: ## Lint all of the module, then api/ by the conventions of Kubernetes.
 	$(LINT) run --config .golangci-kal.yml ./api/...
 
 .PHONY: test
-test: build bin/devcluster test-pure test-store test-crd test-integration ## Build everything, then run every test, fast ones first.
+test: build bin/devcluster bin/helm test-pure test-store test-chart test-crd test-integration test-lifetime ## Build everything, then run every test, fast ones first.
 
 .PHONY: test-pure
 test-pure: ## Decisions, laws and stories: need nothing.
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(crd|integration)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
+	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(chart|crd|integration|lifetime)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
 
 .PHONY: test-store
 test-store: ## The ports to Postgres against a real server, which is started if EKIDEN_TEST_DSN names none.
 	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/...
+
+.PHONY: test-chart
+test-chart: bin/helm ## The chart against config/, without a cluster.
+	$(GO) test -count=1 ./test/chart/...
 
 .PHONY: test-crd
 test-crd: bin/devcluster ## Schemas, rules and rights of the API against a real API server.
@@ -81,8 +87,12 @@ test-crd: bin/devcluster ## Schemas, rules and rights of the API against a real 
 test-integration: build bin/devcluster ## Whole runs on the development cluster.
 	$(GO) test -count=1 -timeout=30m -parallel=8 ./test/integration/...
 
+.PHONY: test-lifetime
+test-lifetime: build bin/devcluster bin/helm ## An installation is upgraded, taken away and put back, on clusters of its own.
+	$(GO) test -count=1 -timeout=30m ./test/lifetime/...
+
 .PHONY: e2e
-e2e: build $(if $(filter kubelet,$(NODE)),images) bin/devcluster ## Whole runs on the node that NODE names: process, or kubelet for those that only containers can tell.
+e2e: build $(if $(filter kubelet,$(NODE)),images bin/helm) bin/devcluster ## Whole runs on the node that NODE names: process, or kubelet for those that only containers can tell.
 	NODE='$(NODE)' $(GO) test -count=1 -timeout=30m -parallel=8 -run '$(STORIES)' ./test/integration/...
 
 .PHONY: test-devcluster
@@ -117,6 +127,9 @@ images: build ## Write the images of manager and segment into bin/images, withou
 
 bin/devcluster: $(shell find hack/devcluster -type f -not -name '*_test.go') hack/build-devcluster.sh ## Build the development cluster: some minutes the first time, seconds after.
 	hack/build-devcluster.sh $@
+
+bin/helm: hack/helm/go.mod hack/helm/go.sum ## Build Helm, which installs the chart in tests: some minutes the first time.
+	$(GO) build -modfile=hack/helm/go.mod -o $@ helm.sh/helm/v4/cmd/helm
 
 .PHONY: demo
 demo: build bin/devcluster ## Show a run that is killed and one that waits for people, on a cluster of its own. KEEP=1 leaves the cluster up.

@@ -122,5 +122,5 @@ code is 1 if something is missing.`,
 
 // say writes a line to a person.
 func say(out io.Writer) func(string, ...any) {
-	return func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) } //nolint:errcheck // nobody is left to tell
+	return func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 }

@@ -137,11 +137,11 @@ func (k Check) stamped(ctx context.Context, c client.Client) (string, error) {
 // led says whether somebody works.
 func (k Check) led(ctx context.Context, c client.Client) (string, error) {
 	var lease coordinationv1.Lease
-	err := c.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: Lease}, &lease)
-	if client.IgnoreNotFound(err) != nil {
+	// One that is not there is held by nobody.
+	if err := client.IgnoreNotFound(c.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: Lease}, &lease)); err != nil {
 		return "", fmt.Errorf("reading the lease %s/%s: %w", k.Namespace, Lease, err)
 	}
-	if err != nil || HeldBy(lease, time.Now()) == "" {
+	if HeldBy(lease, time.Now()) == "" {
 		return fmt.Sprintf("nobody holds the lease %s/%s: look at the manager's pods and their log", k.Namespace, Lease), nil
 	}
 	return "", nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -53,7 +54,16 @@ func (u Uninstall) Run(ctx context.Context, c client.Client) error {
 	if err := u.wait(ctx, "the manager's lease is free", func() (string, error) { return u.leased(ctx, c) }); err != nil {
 		return err
 	}
-	return u.release(ctx, c)
+	if err := u.release(ctx, c); err != nil {
+		return err
+	}
+	switch holder, err := u.leased(ctx, c); {
+	case err != nil:
+		return err
+	case holder != "":
+		return fmt.Errorf("a manager came back meanwhile: %s. Suspend whatever sets the replicas of its Deployment again, and repeat this", holder)
+	}
+	return nil
 }
 
 // stop scales the Deployment to zero and waits until its pods are gone. What is not there is stopped.
@@ -80,11 +90,22 @@ func (u Uninstall) stop(ctx context.Context, c client.Client) error {
 		if err := c.List(ctx, &left, client.InNamespace(u.Namespace), client.MatchingLabelsSelector{Selector: pods}); err != nil {
 			return "", fmt.Errorf("listing the pods of the manager: %w", err)
 		}
-		if len(left.Items) > 0 {
-			return fmt.Sprintf("%d of the manager's pods are there", len(left.Items)), nil
-		}
-		return "", nil
+		return inTheWay(left.Items), nil
 	})
+}
+
+// inTheWay names the pods that may still work. One that was evicted may lie about for long.
+func inTheWay(pods []corev1.Pod) string {
+	var names []string
+	for _, p := range pods {
+		if p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "there is " + strings.Join(names, ", ")
 }
 
 // leased says who holds the lease, or nothing.
@@ -123,11 +144,11 @@ func (u Uninstall) now() time.Time {
 }
 
 // wait looks until nothing is in the way. An answer of the API server that it is not there is waited out as well.
-func (u Uninstall) wait(ctx context.Context, what string, look func() (inTheWay string, err error)) error {
+func (u Uninstall) wait(ctx context.Context, what string, look func() (obstacle string, err error)) error {
 	said := ""
 	for {
-		inTheWay, err := look()
-		if err == nil && inTheWay == "" {
+		obstacle, err := look()
+		if err == nil && obstacle == "" {
 			u.Say("%s", what)
 			return nil
 		}
@@ -135,15 +156,15 @@ func (u Uninstall) wait(ctx context.Context, what string, look func() (inTheWay 
 			return err
 		}
 		if err != nil {
-			inTheWay = err.Error()
+			obstacle = err.Error()
 		}
-		if inTheWay != said {
-			u.Say("waiting until %s: %s", what, inTheWay)
-			said = inTheWay
+		if obstacle != said {
+			u.Say("waiting until %s: %s", what, obstacle)
+			said = obstacle
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %s: %w", what, inTheWay, ctx.Err())
+			return fmt.Errorf("waiting until %s: %s: %w", what, obstacle, ctx.Err())
 		case <-time.After(u.Pause):
 		}
 	}

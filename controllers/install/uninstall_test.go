@@ -48,7 +48,17 @@ func TestUninstall(t *testing.T) {
 		"a lease that was given back is free":                 {objects: objects(held, lease("", now)), left: map[string]string{"held": ""}},
 		"a lease that was not renewed is free":                {objects: objects(held, lease("manager-1", now.Add(-time.Hour))), left: map[string]string{"held": ""}},
 		"a manager that works keeps its runs":                 {objects: objects(held, lease("manager-1", now)), left: map[string]string{"held": v1alpha1.Finalizer}, err: "manager-1 holds the lease ekiden-manager"},
-		"a pod of the manager that does not go is waited for": {objects: objects(held, deployment(0), pod()), left: map[string]string{"held": v1alpha1.Finalizer}, err: "1 of the manager's pods are there"},
+		"a pod of the manager that does not go is waited for": {objects: objects(held, deployment(0), pod()), left: map[string]string{"held": v1alpha1.Finalizer}, err: "there is ekiden-manager-1"},
+		"a pod of the manager that was evicted is none":       {objects: objects(held, deployment(0), evicted()), left: map[string]string{"held": ""}},
+		"a manager that comes back meanwhile is told of": {
+			objects: objects(held),
+			change: func(ctx context.Context, c client.Client) {
+				if err := c.Create(ctx, lease("manager-2", now)); err != nil {
+					t.Error(err)
+				}
+			},
+			left: map[string]string{"held": ""}, err: "a manager came back meanwhile: manager-2 holds the lease",
+		},
 		"a run that somebody changes meanwhile is let go": {
 			objects: objects(held),
 			change: func(ctx context.Context, c client.Client) {
@@ -169,6 +179,12 @@ func deployment(replicas int32) *appsv1.Deployment {
 
 func pod() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "ekiden-manager-1", Labels: managers}}
+}
+
+func evicted() *corev1.Pod {
+	p := pod()
+	p.Status.Phase = corev1.PodFailed
+	return p
 }
 
 func lease(holder string, renewed time.Time) *coordinationv1.Lease {

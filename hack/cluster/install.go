@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"net"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -19,18 +22,17 @@ const (
 	database         = "ekiden"
 )
 
-// Install makes the manager's database, applies config/default as any user does, and waits until the manager is available and runs can
-// be created.
+// Install installs Ekiden as any user does: with Helm on a kubelet's node, with kubectl on others. It waits until the manager is
+// available and runs can be created.
 func (c *Cluster) Install(ctx context.Context) error {
-	dsn, err := c.database(ctx)
-	if err != nil {
-		return fmt.Errorf("making the database: %w", err)
-	}
-	if _, err := c.Kubectl(ctx, "apply", "-k", c.overlay()); err != nil {
+	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
-	secret := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: ekiden-manager-postgres, namespace: %s}\nstringData: {dsn: %q}\n", ManagerNamespace, dsn)
-	if _, err := c.KubectlIn(ctx, secret, "apply", "-f", "-"); err != nil {
+	apply := c.applied
+	if c.Node == NodeKubelet {
+		apply = c.charted
+	}
+	if err := apply(ctx); err != nil {
 		return err
 	}
 	for _, wait := range [][]string{
@@ -42,6 +44,28 @@ func (c *Cluster) Install(ctx context.Context) error {
 		}
 	}
 	return c.admitting(ctx)
+}
+
+func (c *Cluster) applied(ctx context.Context) error {
+	_, err := c.Kubectl(ctx, "apply", "-k", filepath.Join(c.Repo, "config", "devcluster"))
+	return err
+}
+
+func (c *Cluster) charted(ctx context.Context) error {
+	_, err := c.Helm(ctx, "install", "ekiden", filepath.Join(c.Repo, "charts", "ekiden"),
+		"--set", "manager.image.repository=ekiden/manager", "--set", "manager.image.tag=dev",
+		"--set", "segment.image.repository=ekiden/segment", "--set", "segment.image.tag=dev")
+	return err
+}
+
+// Helm runs Helm in the manager's namespace and returns what it prints.
+func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.Repo, "bin", "helm"), append(args, "--kubeconfig", c.Kubeconfig(), "--namespace", ManagerNamespace)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("helm %s: %w: %s", args[0], err, bytes.TrimSpace(out))
+	}
+	return string(out), nil
 }
 
 // probe is a run that is never stored.

@@ -59,14 +59,6 @@ func (c *Cluster) archive(image string) string {
 	return filepath.Join(c.Repo, "bin", "images", image+".tar")
 }
 
-// overlay is what is applied. The process node has one of its own, which says why it patches nothing.
-func (c *Cluster) overlay() string {
-	if c.Node == NodeKubelet {
-		return filepath.Join(c.Repo, "config", "default")
-	}
-	return filepath.Join(c.Repo, "config", "devcluster")
-}
-
 // KillNode has the node die as by a power cut. The control plane goes on.
 func (c *Cluster) KillNode(ctx context.Context) error {
 	return c.run(ctx, c.Progress, "node", "kill", "--dir", c.Dir)

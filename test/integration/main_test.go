@@ -68,6 +68,9 @@ func run(m *testing.M) (int, error) {
 	if err == nil {
 		code = m.Run()
 	}
+	if err == nil && code == 0 && whole() {
+		err = idle()
+	}
 	stopErr := shared.Stop(context.Background())
 	if code == 0 && err == nil && stopErr == nil {
 		return 0, os.RemoveAll(dir)

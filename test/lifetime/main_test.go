@@ -87,28 +87,32 @@ func begin(t *testing.T, repo string) *story {
 		}
 		_ = os.RemoveAll(dir) //nolint:errcheck // of a folder for temporary files
 	})
-	s.connect()
+	s.api = s.as("")
 	return s
 }
 
-func (s *story) connect() {
+// as is the access of a user, or of the administrator.
+func (s *story) as(user string) client.Client {
 	s.Helper()
 	config, err := s.cluster.Config()
 	if err != nil {
 		s.Fatal(err)
 	}
+	config.Impersonate.UserName = user
 	scheme := k8sruntime.NewScheme()
 	for _, add := range []func(*k8sruntime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			s.Fatal(err)
 		}
 	}
-	if s.api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
 		s.Fatal(err)
 	}
+	return c
 }
 
-// employ makes the namespace, its agent, and fran, who approves for finance. The model answers each run by its task.
+// employ makes the namespace, its agent, fran, who approves for finance, and edna, who may write runs and decisions. The model answers each run by its task.
 func (s *story) employ(rules ...modelserver.Rule) {
 	s.Helper()
 	s.model = modelserver.New(modelserver.Script{Rules: rules}, nil)
@@ -133,14 +137,19 @@ func (s *story) employ(rules ...modelserver.Rule) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "finance"},
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"approverpools"}, ResourceNames: []string{"finance"}, Verbs: []string{"approve"}}},
 		},
-		binding("finance", "Role", "finance"), binding("approver", "ClusterRole", "ekiden-approver"),
+		binding("fran", "finance", "Role", "finance"), binding("fran", "approver", "ClusterRole", "ekiden-approver"),
+		&rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "editor"},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"agentruns", "approvalrequests"}, Verbs: []string{"get", "create", "patch"}}},
+		},
+		binding("edna", "editor", "Role", "editor"),
 	)
 }
 
-func binding(name, kind, role string) *rbacv1.RoleBinding {
+func binding(user, name, kind, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "fran"}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
 	}
 }

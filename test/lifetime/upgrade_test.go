@@ -24,6 +24,7 @@ const previous = "d38f039"
 // TestUpgrade installs the version before, lets one run wait for people and another one work, and installs this version over
 // it. Each goes on with the new manager; nothing is asked of the model or done by a tool again.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	s := begin(t, before(t))
 	s.install()
 	s.employ(refunding("parked"), slow("working"), refunding("afterwards"))

@@ -20,7 +20,7 @@ func Attributes() *syscall.SysProcAttr {
 }
 
 // private are folders that the programs of a node write to by names that are built in. There they see one of their own.
-var private = []string{"/run", "/var/lib/cni", "/var/log/containers"}
+var private = []string{"/run", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers", "/opt/containerd"}
 
 // Boot is the node's first process. It starts program, which is the rest of the node, forwards SIGTERM to it, and
 // collects what is orphaned. When it ends, the kernel ends all that is left.

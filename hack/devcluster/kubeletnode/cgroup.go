@@ -2,10 +2,12 @@ package kubeletnode
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,8 +31,35 @@ func roots() []string {
 
 func makeCgroup(group string) error {
 	for _, root := range roots() {
+		if err := delegate(root); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(root+group, 0o755); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// wanted are the controllers that a kubelet asks for in its group, as far as the machine has them.
+var wanted = []string{"cpu", "cpuset", "memory", "hugetlb", "pids"}
+
+// delegate has the groups below a single hierarchy have the controllers that the root has. Of several hierarchies each has its own.
+// It fails where the root has processes, as in a container.
+func delegate(root string) error {
+	offered, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, controller := range strings.Fields(string(offered)) {
+		if !slices.Contains(wanted, controller) {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+controller), 0o600); err != nil {
+			return fmt.Errorf("giving the controller %s to groups below %s: %w", controller, root, err)
 		}
 	}
 	return nil

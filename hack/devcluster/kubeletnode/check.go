@@ -24,11 +24,9 @@ func Check() error {
 		return errors.New("a kubelet's node lacks " + strings.Join(missing, ", ") +
 			": apt-get install -y --no-install-recommends " + packages)
 	}
-	namespace, err := newNamespace()
-	if err != nil {
-		return fmt.Errorf("a kubelet's node needs namespaces of its own, which root may not make here: %w", err)
+	if err := tryNetwork(); err != nil {
+		return fmt.Errorf("a kubelet's node needs a network of its own, which root may not make here: %w", err)
 	}
-	_ = namespace.Close()
 	trial := fmt.Sprintf("/devcluster-check-%d", os.Getpid())
 	if len(roots()) == 0 {
 		return errors.New("a kubelet's node needs control groups: nothing is mounted at " + hierarchies)

@@ -15,6 +15,10 @@ const Socket = "/run/containerd/containerd.sock"
 // Sandbox is the image that holds a pod's namespaces.
 const Sandbox = "localhost/pause:dev"
 
+// snapshotter copies layers instead of laying one over the other: a machine whose root is laid over another one, as in a
+// container, could not. Ours have a layer or two.
+const snapshotter = "native"
+
 // Some machines keep root from making a process less likely to be killed for want of memory (no CAP_SYS_RESOURCE):
 // restrict_oom_score_adj, and oomScoreAdj below, ask for nothing that is refused there.
 const containerdConfig = `version = 2
@@ -26,6 +30,8 @@ state = "/run/containerd/state"
   sandbox_image = "SANDBOX"
   disable_apparmor = true
   restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "SNAPSHOTTER"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "PLUGINS"
     conf_dir = "NODE/cni"
@@ -89,7 +95,7 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 // configure writes the files of the node's programs.
 func (c Config) configure() error {
 	words := strings.NewReplacer(
-		"NODE", c.path(), "SOCKET", Socket, "SANDBOX", Sandbox, "PLUGINS", plugins, "BRIDGE", bridge, "PODLOGS", c.Dir.PodLogs(),
+		"NODE", c.path(), "SOCKET", Socket, "SANDBOX", Sandbox, "SNAPSHOTTER", snapshotter, "PLUGINS", plugins, "BRIDGE", bridge, "PODLOGS", c.Dir.PodLogs(),
 		"PODS", c.Pods(), "ADDRESS", c.Address(), "PKI", c.Dir.PKI(), "CGROUP", c.Cgroup(), "NAME", Name,
 		"PROXYKUBECONFIG", c.Dir.Kubeconfig("proxy"),
 	)

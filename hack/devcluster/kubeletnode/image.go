@@ -37,7 +37,7 @@ func (c Config) Import(ctx context.Context, socket string) error {
 	var problems error
 	for name, archive := range images {
 		all.Go(func() {
-			if output, err := ctr(ctx, socket, "images", "import", archive).CombinedOutput(); err != nil {
+			if output, err := ctr(ctx, socket, "images", "import", "--snapshotter", snapshotter, archive).CombinedOutput(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				problems = errors.Join(problems, fmt.Errorf("importing %s from %s: %w: %s", name, archive, err, output))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 
 	"github.com/vishvananda/netlink"
@@ -53,6 +54,30 @@ func free(c Config) error {
 		}
 	}
 	return nil
+}
+
+// tryNetwork makes in a network of its own what a node's is made of. All of it goes with the thread.
+func tryNetwork() error {
+	tried := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // And never unlocked: the thread ends with the goroutine.
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			tried <- err
+			return
+		}
+		pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "there"}
+		pair.Name = "here"
+		if err := netlink.LinkAdd(pair); err != nil {
+			tried <- fmt.Errorf("making a pair of interfaces: %w", err)
+			return
+		}
+		if output, err := exec.Command("nft", "add", "table", "inet", "trial").CombinedOutput(); err != nil {
+			tried <- fmt.Errorf("making a table of rules: %w: %s", err, output)
+			return
+		}
+		tried <- nil
+	}()
+	return <-tried
 }
 
 // newNamespace makes one by a thread that ends in it.
