@@ -7,12 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun"
@@ -84,18 +84,31 @@ func provision(runs *agentrun.Reconciler) func(context.Context, *corev1.Namespac
 // The right to hear why a pod was refused.
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 
-// mostEvents bounds what is read of what is told of one object: whoever may write events may write many.
-const mostEvents = 200
+const (
+	// mostEvents bounds what is read of what is told of one object. Whoever may write events may write many, of up to 1.5 MiB each, and
+	// all workers may read at once: more than these would let one namespace use up the manager's memory.
+	mostEvents = 10
+	// toldWithin bounds how long that may take.
+	toldWithin = 5 * time.Second
+)
 
 // told reads the events of one object. They are not cached: a cluster has many, and one is asked for only when a pod does not start.
+// They are words and nothing is decided by them, so that not getting them is as if there were none.
 func told(live client.Reader) func(context.Context, string, types.UID) ([]corev1.Event, error) {
 	return func(ctx context.Context, namespace string, about types.UID) ([]corev1.Event, error) {
+		brief, cancel := context.WithTimeout(ctx, toldWithin)
+		defer cancel()
 		var list corev1.EventList
-		err := live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": string(about)}, client.Limit(mostEvents))
-		if apierrors.IsForbidden(err) {
+		err := live.List(brief, &list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": string(about)}, client.Limit(mostEvents))
+		switch {
+		case err == nil:
+			return list.Items, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		default:
+			logf.FromContext(ctx).V(1).Info("the events of an object cannot be read", "uid", about, "error", err.Error())
 			return nil, nil
 		}
-		return list.Items, err
 	}
 }
 

@@ -75,6 +75,7 @@ type PodSettings struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && !format.qualifiedName().validate(k.lowerAscii()).hasValue())",message="annotations wants keys of annotations, such as example.com/owner"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('ekiden.dev/') && !k.startsWith('batch.kubernetes.io/'))",message="annotations of ekiden.dev and batch.kubernetes.io are set for each pod: choose a key with a prefix of your own, such as example.com/owner"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('container.apparmor.security.beta.kubernetes.io/') && !k.startsWith('container.seccomp.security.alpha.kubernetes.io/') && !k.startsWith('seccomp.security.alpha.kubernetes.io/'))",message="annotations of AppArmor and seccomp would loosen what a pod may do: take them out"
 	Annotations map[string]PodAnnotationValue `json:"annotations,omitempty"` //nolint:kubeapilinter // nomaps: it is written as in a pod, and merges by its keys
 
 	// env are variables of the container. They are not secret: keys belong into spec.credentials of a ModelEndpoint or a

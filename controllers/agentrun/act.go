@@ -38,7 +38,11 @@ func (r *Reconciler) act(ctx context.Context, run *v1alpha1.AgentRun, o *observa
 func (r *Reconciler) do(ctx context.Context, run *v1alpha1.AgentRun, o *observation, e lifecycle.Effect) (found, error) {
 	switch e := e.(type) {
 	case lifecycle.Hold:
-		return found{}, r.patch(ctx, run, func() { controllerutil.AddFinalizer(run, v1alpha1.Finalizer) })
+		err := r.patch(ctx, run, func() { controllerutil.AddFinalizer(run, v1alpha1.Finalizer) })
+		if o.record != nil { // one that was admitted and is gone is to be brought to its end in the ledger all the same
+			err = client.IgnoreNotFound(err)
+		}
+		return found{}, err
 	case lifecycle.LetGo:
 		return found{}, client.IgnoreNotFound(r.patch(ctx, run, func() { controllerutil.RemoveFinalizer(run, v1alpha1.Finalizer) }))
 	case lifecycle.Admit:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
+	"github.com/ekiden-dev/ekiden/controllers/pod"
 )
 
 // suspend is what a queue does to a Job, and the Job controller then.
@@ -103,6 +104,54 @@ func TestAPodThatIsRefused(t *testing.T) {
 	if w.now.Sub(noon) != lifecycle.StartWithin {
 		t.Errorf("it took %s", w.now.Sub(noon))
 	}
+}
+
+// TestAPodWhoseGateWasOpened and that no node takes: the time of that is not known, and it ends all the same.
+func TestAPodWhoseGateWasOpened(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(compiled(), theRun())...)
+	w.reconcile()
+	w.schedule(&w.jobs()[0])
+	shows := func(reason string, generation int64) {
+		p := w.pods()[0]
+		p.CreationTimestamp, p.Generation = metav1.NewTime(noon), generation
+		w.ok(w.api.Update(t.Context(), &p))
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(noon)}}
+		w.ok(w.api.Status().Update(t.Context(), &p))
+		w.reconcile()
+	}
+	w.now = noon.Add(time.Hour)
+	shows("SchedulingGated", 1)
+	w.want(v1alpha1.RunRunning, v1alpha1.ReasonPodQueued, "SchedulingGated")
+	shows("Unschedulable", 2)
+	w.want(v1alpha1.RunRunning, v1alpha1.ReasonStarting, "Unschedulable")
+	w.now = noon.Add(pod.OpenedWithin + lifecycle.StartWithin - time.Second)
+	w.reconcile()
+	w.want(v1alpha1.RunRunning, v1alpha1.ReasonStarting, "Unschedulable")
+	w.now = w.now.Add(time.Second)
+	w.reconcile()
+	w.want(v1alpha1.RunFailed, v1alpha1.ReasonPodNotStarted, "Unschedulable")
+}
+
+// TestARunThatWasLetGo by an installation that ended is held again by the next, in one write.
+func TestARunThatWasLetGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(compiled(), theRun())...)
+	w.reconcile()
+	run := w.run()
+	run.Finalizers = nil
+	w.ok(w.api.Update(t.Context(), run))
+	before := w.writes
+	w.reconcile()
+	if got := w.run().Finalizers; len(got) != 1 || w.writes != before+1 {
+		t.Errorf("finalizers %v after %d writes", got, w.writes-before)
+	}
+	w.reconcile()
+	if w.writes != before+1 {
+		t.Errorf("%d more writes", w.writes-before-1)
+	}
+	w.settle(nil)
+	w.want(v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted, "")
 }
 
 // TestSettingsReachTheNextPod and not those that were made before.

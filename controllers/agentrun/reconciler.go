@@ -46,7 +46,7 @@ type Reconciler struct {
 	Project func(ctx context.Context, ns *corev1.Namespace) error
 	// Pods are the settings in force for pods of a namespace.
 	Pods func(ctx context.Context, namespace string) (v1alpha1.PodSettings, error)
-	// Told are the events of one object, in no order. A right that is missing is as none.
+	// Told are the events of one object, in no order. What cannot be read is as none: the only error is that of ctx.
 	Told func(ctx context.Context, namespace string, about types.UID) ([]corev1.Event, error)
 	// Woken tells of runs whose calls were decided on. Nil is for tests.
 	Woken <-chan event.TypedGenericEvent[client.Object]

@@ -598,7 +598,7 @@ func TestAPodThatNeverStarts(t *testing.T) {
 	p.Status.ContainerStatuses[0].Image = "segment:1"
 	w.ok(w.api.Status().Update(t.Context(), &p))
 	w.wait()
-	w.want(v1alpha1.RunFailed, v1alpha1.ReasonPodNotStarted, "the pod of segment 0 did not start within 300 seconds: image segment:1 cannot be pulled: no such image")
+	w.want(v1alpha1.RunFailed, v1alpha1.ReasonPodNotStarted, "the pod of segment 0 did not start within 300 seconds: image segment:1 cannot be pulled, see the events of pod "+p.Name)
 	if w.now.Sub(noon) != lifecycle.StartWithin || len(w.jobs()) != 0 {
 		t.Errorf("it took %s; %d Jobs are left", w.now.Sub(noon), len(w.jobs()))
 	}

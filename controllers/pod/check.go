@@ -38,6 +38,7 @@ func Check(s v1alpha1.PodSettings) error {
 	c.reserved("labels", words(s.Labels), "app.kubernetes.io/name", "app.kubernetes.io/component", "app.kubernetes.io/managed-by", "controller-uid", "job-name")
 	c.annotations(words(s.Annotations))
 	c.reserved("annotations", words(s.Annotations))
+	c.profiles(s.Annotations)
 	c.most("tolerations", len(s.Tolerations), 32)
 	for i, t := range s.Tolerations {
 		c.toleration(fmt.Sprintf("tolerations[%d]", i), t)
@@ -91,6 +92,19 @@ func (c *checks) reserved(field string, m map[string]string, keys ...string) {
 	for key := range m {
 		if strings.HasPrefix(key, "ekiden.dev/") || strings.HasPrefix(key, "batch.kubernetes.io/") || slices.Contains(keys, key) {
 			c.add(field+"["+key+"]", "is set for each pod: choose a key with a prefix of your own, such as example.com/team")
+		}
+	}
+}
+
+// profiles refuses annotations by which a node or the API server would take the profile of a container, beside what a pod says of it.
+func (c *checks) profiles(annotations map[string]v1alpha1.PodAnnotationValue) {
+	for key := range annotations {
+		for _, prefix := range []string{
+			"container.apparmor.security.beta.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
+		} {
+			if strings.HasPrefix(key, prefix) {
+				c.add("annotations["+key+"]", "would loosen what a pod may do: AppArmor and seccomp are set for each pod")
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -32,7 +33,8 @@ func TestMerge(t *testing.T) {
 		layers []string
 		want   string
 	}{
-		"nothing is nothing": {layers: []string{"{}", "{}"}, want: "{}"},
+		"where one layer speaks it is what it says": {layers: []string{"{}", all, "{}"}, want: all},
+		"nothing is nothing":                        {layers: []string{"{}", "{}"}, want: "{}"},
 		"of a single value the last that is set counts": {
 			layers: []string{"{serviceAccountName: a, runtimeClassName: gvisor, priorityClassName: low}", "{serviceAccountName: b, priorityClassName: high}", "{}"},
 			want:   "{serviceAccountName: b, runtimeClassName: gvisor, priorityClassName: high}",
@@ -71,17 +73,57 @@ func TestMerge(t *testing.T) {
 			if diff := cmp.Diff(settings(t, tc.want), got); diff != "" {
 				t.Errorf("Merge() (-want +got):\n%s", diff)
 			}
-			got.Labels, got.Env = over(got.Labels, map[string]v1alpha1.PodLabelValue{"x": "y"}), append(got.Env, v1alpha1.PodEnv{Name: "X"})
+			spoil(&got)
 			if diff := cmp.Diff(before, layers); diff != "" {
 				t.Errorf("a layer was changed: it may be a cache's:\n%s", diff)
 			}
+			first := dressed(t, Merge(layers...))
 			for range 20 {
-				if diff := cmp.Diff(fmt.Sprint(Merge(layers...)), fmt.Sprint(Merge(layers...))); diff != "" {
-					t.Fatal("two managers make two Jobs")
+				if diff := cmp.Diff(first, dressed(t, Merge(before...))); diff != "" {
+					t.Fatalf("two managers make two Jobs:\n%s", diff)
 				}
 			}
 		})
 	}
+}
+
+// spoil writes wherever settings can be written into.
+func spoil(s *v1alpha1.PodSettings) {
+	for _, m := range []map[string]v1alpha1.PodLabelValue{s.Labels, s.NodeSelector} {
+		for key := range m {
+			m[key] = "spoilt"
+		}
+	}
+	for key := range s.Annotations {
+		s.Annotations[key] = "spoilt"
+	}
+	for _, m := range []map[string]resource.Quantity{s.Resources.Requests, s.Resources.Limits} {
+		for key := range m {
+			m[key] = resource.MustParse("666")
+		}
+	}
+	for i := range s.Env {
+		s.Env[i].Value = "spoilt"
+	}
+	for i := range s.ImagePullSecrets {
+		s.ImagePullSecrets[i].Name = "spoilt"
+	}
+	for i := range s.Tolerations {
+		s.Tolerations[i].Key = "spoilt"
+	}
+}
+
+// dressed is a Job with the settings as the API server is sent it.
+func dressed(t *testing.T, s v1alpha1.PodSettings) string {
+	t.Helper()
+	j := &batchv1.Job{}
+	j.Spec.Template.Spec = Spec(Work{Container: "segment", Image: "image"})
+	Dress(j, s)
+	text, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestBuiltInIsBounded(t *testing.T) {
@@ -204,30 +246,33 @@ func TestParse(t *testing.T) {
 		t.Errorf("an empty file: %+v, %v", got, err)
 	}
 	for given, want := range map[string]string{
-		"nodeSelectors: {a: b}":                               `unknown field "nodeSelectors"`,
-		"spec: {pods: {}}":                                    "spec",
-		"a: [":                                                "spec.pods of an AgentPolicy",
-		"resources: {limits: {memory: much}}":                 "quantities must match",
-		"resources: {requests: {cpu: '-1'}}":                  "resources.requests[cpu]: is negative",
-		"serviceAccountName: Not A Name":                      "serviceAccountName: ",
-		"imagePullSecrets: [{name: '_'}]":                     "imagePullSecrets[0].name: ",
-		"nodeSelector: {'a b': c}":                            "nodeSelector[a b]: ",
-		"labels: {ekiden.dev/run-uid: x}":                     "labels[ekiden.dev/run-uid]: is set for each pod",
-		"labels: {batch.kubernetes.io/job-name: x}":           "labels[batch.kubernetes.io/job-name]: is set for each pod",
-		"labels: {app.kubernetes.io/managed-by: x}":           "labels[app.kubernetes.io/managed-by]: is set for each pod",
-		"labels: {a: 'b c'}":                                  "labels[a]: ",
-		"annotations: {ekiden.dev/run: x}":                    "annotations[ekiden.dev/run]: is set for each pod",
-		"tolerations: [{operator: Exists}]":                   "tolerations[0].key: ",
-		"tolerations: [{key: a, operator: Like}]":             "tolerations[0].operator: ",
-		"tolerations: [{key: a, effect: Never}]":              "tolerations[0].effect: ",
-		"tolerations: [{key: a, operator: Exists, value: b}]": "tolerations[0]: a value goes with the operator Equal",
-		"tolerations: [{key: a, tolerationSeconds: 1}]":       "tolerations[0].tolerationSeconds: ",
-		"env: [{name: POD_UID, value: x}]":                    "env[0].name: POD_UID is set for each pod",
-		"env: [{name: PGHOST, value: x}]":                     "env[0].name: PGHOST is set for each pod",
-		"env: [{name: https_proxy, value: x}]":                "set spec.proxy of the ModelEndpoint",
-		"env: [{name: A}]":                                    "env[0].value: ",
-		"env: [{name: 1A, value: x}]":                         "env[0].name: ",
-		"env: [{name: A, valueFrom: {}}]":                     "valueFrom",
+		"nodeSelectors: {a: b}":                     `unknown field "nodeSelectors"`,
+		"spec: {pods: {}}":                          "spec",
+		"a: [":                                      "spec.pods of an AgentPolicy",
+		"resources: {limits: {memory: much}}":       "quantities must match",
+		"resources: {requests: {cpu: '-1'}}":        "resources.requests[cpu]: is negative",
+		"serviceAccountName: Not A Name":            "serviceAccountName: ",
+		"imagePullSecrets: [{name: '_'}]":           "imagePullSecrets[0].name: ",
+		"nodeSelector: {'a b': c}":                  "nodeSelector[a b]: ",
+		"labels: {ekiden.dev/run-uid: x}":           "labels[ekiden.dev/run-uid]: is set for each pod",
+		"labels: {batch.kubernetes.io/job-name: x}": "labels[batch.kubernetes.io/job-name]: is set for each pod",
+		"labels: {app.kubernetes.io/managed-by: x}": "labels[app.kubernetes.io/managed-by]: is set for each pod",
+		"labels: {a: 'b c'}":                        "labels[a]: ",
+		"annotations: {ekiden.dev/run: x}":          "annotations[ekiden.dev/run]: is set for each pod",
+		"annotations: {container.apparmor.security.beta.kubernetes.io/segment: unconfined}": "annotations[container.apparmor.security.beta.kubernetes.io/segment]: would loosen what a pod may do",
+		"annotations: {container.seccomp.security.alpha.kubernetes.io/segment: unconfined}": "annotations[container.seccomp.security.alpha.kubernetes.io/segment]: would loosen",
+		"annotations: {seccomp.security.alpha.kubernetes.io/pod: unconfined}":               "annotations[seccomp.security.alpha.kubernetes.io/pod]: would loosen",
+		"tolerations: [{operator: Exists}]":                                                 "tolerations[0].key: ",
+		"tolerations: [{key: a, operator: Like}]":                                           "tolerations[0].operator: ",
+		"tolerations: [{key: a, effect: Never}]":                                            "tolerations[0].effect: ",
+		"tolerations: [{key: a, operator: Exists, value: b}]":                               "tolerations[0]: a value goes with the operator Equal",
+		"tolerations: [{key: a, tolerationSeconds: 1}]":                                     "tolerations[0].tolerationSeconds: ",
+		"env: [{name: POD_UID, value: x}]":                                                  "env[0].name: POD_UID is set for each pod",
+		"env: [{name: PGHOST, value: x}]":                                                   "env[0].name: PGHOST is set for each pod",
+		"env: [{name: https_proxy, value: x}]":                                              "set spec.proxy of the ModelEndpoint",
+		"env: [{name: A}]":                                                                  "env[0].value: ",
+		"env: [{name: 1A, value: x}]":                                                       "env[0].name: ",
+		"env: [{name: A, valueFrom: {}}]":                                                   "valueFrom",
 	} {
 		if _, err := Parse([]byte(given)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", given, err, want)

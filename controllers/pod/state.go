@@ -21,19 +21,27 @@ const maxTold = 512
 // that keeps a pod from being scheduled. That is waiting and no failure to start, however long it takes.
 func Held(j *batchv1.Job, pods []corev1.Pod) string {
 	if Suspended(j) {
-		return "its Job is suspended, as Kueue does with Jobs that wait in its queue"
+		return suspended(j.Labels[QueueLabels[0]])
 	}
 	for i := range pods {
-		c := scheduled(&pods[i])
-		switch {
-		case c == nil || c.Status != corev1.ConditionFalse:
-		case c.Reason == corev1.PodReasonSchedulingGated:
-			return told(c.Reason, c.Message)
-		case gated(&pods[i]): // when the gate was opened is not known, so no time can run
+		if c := scheduled(&pods[i]); waitsBehindGate(c) {
 			return told(c.Reason, c.Message)
 		}
 	}
 	return ""
+}
+
+// suspended says what a Job waits for. Nothing tells whether its queue exists: one that does not is waited for as one that is full.
+func suspended(queue string) string {
+	if queue == "" {
+		return "its Job is suspended, as Kueue does with Jobs that wait in its queue"
+	}
+	return fmt.Sprintf("its Job is suspended, as Kueue does with Jobs that wait in its queue, here %q. If there is no such queue, correct the label %s "+
+		"where it was set and delete the Job: another is made with what it says then", queue, QueueLabels[0])
+}
+
+func waitsBehindGate(c *corev1.PodCondition) bool {
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonSchedulingGated
 }
 
 // Suspended reports whether the Job is there and suspended. One that has just been let go still is, until its controller has said since
@@ -64,11 +72,28 @@ func Released(j *batchv1.Job, pods []corev1.Pod) time.Time {
 		}
 	}
 	for i := range pods {
-		if c := scheduled(&pods[i]); c != nil && c.Status == corev1.ConditionTrue && gated(&pods[i]) && c.LastTransitionTime.After(at) {
-			at = c.LastTransitionTime.Time
+		if opened := opened(&pods[i]); opened.After(at) {
+			at = opened
 		}
 	}
 	return at
+}
+
+// OpenedWithin is how long after its creation a pod's gates count as having been opened at the latest, where no node was found since.
+const OpenedWithin = 24 * time.Hour
+
+// opened is when a pod's gates were opened, or zero if it had none or has some. While no node is found nothing lasting tells: the
+// status of PodScheduled stays False, and so its time stays that of the pod's creation. Such a pod is given the longest that it can
+// have waited rather than none, since there may be a node soon; for ever it does not wait.
+func opened(p *corev1.Pod) time.Time {
+	switch c := scheduled(p); {
+	case c == nil || !gated(p) || waitsBehindGate(c):
+		return time.Time{}
+	case c.Status == corev1.ConditionTrue:
+		return c.LastTransitionTime.Time
+	default:
+		return p.CreationTimestamp.Add(OpenedWithin)
+	}
 }
 
 // gated reports whether the pod was changed after it was made, which before it has a node is by taking gates away.
@@ -89,7 +114,9 @@ func Complaint(p *corev1.Pod) string {
 		w := c.State.Waiting
 		switch {
 		case w == nil, w.Reason == "", w.Reason == "ContainerCreating", w.Reason == "PodInitializing":
-		case w.Reason == "ErrImagePull", w.Reason == "ImagePullBackOff", w.Reason == "InvalidImageName", w.Reason == "ErrImageNeverPull":
+		case w.Reason == "ErrImagePull", w.Reason == "ImagePullBackOff": // they take turns: one sentence for both
+			return told("image "+c.Image+" cannot be pulled, see the events of pod "+p.Name, "")
+		case w.Reason == "InvalidImageName", w.Reason == "ErrImageNeverPull":
 			return told("image "+c.Image+" cannot be pulled", w.Message)
 		default:
 			return told(w.Reason, w.Message)
@@ -128,7 +155,7 @@ func Why(j *batchv1.Job, pods []corev1.Pod, events []corev1.Event) string {
 			return says
 		}
 	}
-	if says := newest(events); says != "" {
+	if says := newest(events, placed(pods)); says != "" {
 		return says
 	}
 	if len(pods) == 0 {
@@ -137,9 +164,22 @@ func Why(j *batchv1.Job, pods []corev1.Pod, events []corev1.Event) string {
 	return ""
 }
 
-// newest is what the newest of the warnings says.
-func newest(events []corev1.Event) string {
-	warnings := slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return e.Type != corev1.EventTypeWarning })
+// placed is when the pod that Quiet names got its node, or zero. What was said of it before is settled: that no node takes it, above all.
+func placed(pods []corev1.Pod) time.Time {
+	if len(pods) == 0 {
+		return time.Time{}
+	}
+	if c := scheduled(&pods[len(pods)-1]); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// newest is what the newest of the warnings says that are not from before.
+func newest(events []corev1.Event, before time.Time) string {
+	warnings := slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool {
+		return e.Type != corev1.EventTypeWarning || seen(e).Before(before)
+	})
 	if len(warnings) == 0 {
 		return ""
 	}

@@ -47,6 +47,17 @@ func TestADiscoveryThatIsRefused(t *testing.T) {
 	want(v1alpha1.ReasonDiscovering)
 	age(6 * time.Minute)
 	want(v1alpha1.ReasonPodNotStarted)
+	defer func() { // and in the end another Job tries
+		w.settings.NodeSelector = map[string]v1alpha1.PodLabelValue{"pool": "agents"}
+		j.Status.Conditions = nil
+		w.ok(w.api.Status().Update(t.Context(), &j))
+		age(time.Hour)
+		want(v1alpha1.ReasonPodNotStarted)
+		w.reconcile()
+		if jobs := w.jobs(); len(jobs) != 1 || jobs[0].Spec.Template.Spec.NodeSelector["pool"] != "agents" {
+			t.Errorf("Jobs %v", jobs)
+		}
+	}()
 	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline"}}
 	w.ok(w.api.Status().Update(t.Context(), &j))
 	want(v1alpha1.ReasonPodNotStarted)

@@ -52,7 +52,7 @@ type Reconciler struct {
 	Provision func(ctx context.Context, ns *corev1.Namespace) error
 	// Pods are the settings in force for pods of a namespace.
 	Pods func(ctx context.Context, namespace string) (v1alpha1.PodSettings, error)
-	// Told are the events of one object, in no order. A right that is missing is as none.
+	// Told are the events of one object, in no order. What cannot be read is as none: the only error is that of ctx.
 	Told func(ctx context.Context, namespace string, about types.UID) ([]corev1.Event, error)
 	// Image is the image of discovery pods.
 	Image string

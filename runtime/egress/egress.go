@@ -21,7 +21,8 @@ type Refusal struct {
 	Kind string
 	// Proxy says that it is the address of the proxy.
 	Proxy bool
-	// Host is what was written in place of an address that is not known; else it is empty.
+	// Host is what was written in place of an address that is not known; else it is empty. Kind then ends with how to write it, and no
+	// range lets it pass.
 	Host string
 }
 

@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 )
@@ -92,13 +94,20 @@ func (r *Route) dial(ctx context.Context, network, address string) (net.Conn, er
 
 // everywhere are names that mean the same special address wherever they are looked up.
 var everywhere = map[string]netip.Addr{
-	"localhost":                netip.MustParseAddr("127.0.0.1"),
-	"metadata.google.internal": netip.MustParseAddr("169.254.169.254"),
+	"localhost":                  netip.MustParseAddr("127.0.0.1"),
+	"metadata.google.internal":   netip.MustParseAddr("169.254.169.254"),
+	"metadata.goog":              netip.MustParseAddr("169.254.169.254"),
+	"instance-data.ec2.internal": netip.MustParseAddr("169.254.169.254"),
 }
 
 // checkName refuses what of a server that a proxy will look up is known to be refused.
 func (r *Route) checkName(host string) error {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	// The transport would map such letters when it writes the name, digits and dots of other scripts among them: what is judged here
+	// would not be what the proxy is asked for.
+	if strings.ContainsFunc(host, func(c rune) bool { return c >= utf8.RuneSelf }) {
+		return &Refusal{Host: strconv.QuoteToASCII(host), Kind: "written with letters beyond ASCII: write it in ASCII (punycode, such as xn--bcher-kva.example)"}
+	}
+	host = strings.ToLower(strings.TrimRight(host, "."))
 	if a, err := netip.ParseAddr(host); err == nil {
 		return Check(a, r.allow)
 	}
@@ -110,7 +119,7 @@ func (r *Route) checkName(host string) error {
 	}
 	last := host[strings.LastIndex(host, ".")+1:]
 	if last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") { // 127.1, 2130706433, 0x7f000001
-		return &Refusal{Host: host, Kind: "another spelling of an address"}
+		return &Refusal{Host: host, Kind: "another spelling of an address: write it as four numbers"}
 	}
 	return nil
 }

@@ -132,6 +132,17 @@ func TestWhatIsCheckedThroughAProxy(t *testing.T) {
 		"an address in one number is refused":             {egress: loopback, url: "http://2130706433", want: "2130706433 is another spelling of an address"},
 		"an address in hexadecimal is refused":            {egress: loopback, url: "http://0x7f000001", want: "another spelling"},
 		"an address with a part left out is refused":      {egress: loopback, url: "http://127.1", want: "another spelling"},
+		"an address in wide digits is refused":            {egress: loopback, url: "https://１６９.２５４.１６９.２５４/", want: "write it in ASCII"},
+		"so is one with dots of another script":           {egress: loopback, url: "https://169。254。169。254/", want: "write it in ASCII"},
+		"and this machine in wide letters":                {egress: loopback, url: "https://ｌocalhost/", want: "write it in ASCII"},
+		"and a metadata service with half a dot":          {egress: loopback, url: "https://metadata｡google｡internal/", want: "write it in ASCII"},
+		"and a hyphen that nobody sees, which is shown":   {egress: loopback, url: "http://meta\u00addata.google.internal/", want: `"meta\u00addata.google.internal" is`},
+		"a name of another script is to be in punycode":   {egress: loopback, url: "https://bücher.example", want: "write it in ASCII"},
+		"and then the proxy judges it":                    {egress: loopback, url: "https://xn--bcher-kva.example"},
+		"an address with two dots at its end is refused":  {egress: v1alpha1.Egress{Allow: []string{"127.0.0.1/32"}}, url: "https://10.0.0.1..", want: "10.0.0.1 is private"},
+		"so is a name of a metadata service":              {egress: loopback, url: "http://metadata.google.internal...", want: "a metadata service"},
+		"and its short name":                              {egress: loopback, url: "https://metadata.goog", want: "a metadata service"},
+		"and that of another cloud":                       {egress: loopback, url: "http://instance-data.ec2.internal", want: "a metadata service"},
 		"this machine is refused":                         {egress: v1alpha1.Egress{Allow: []string{"127.0.0.1/32"}}, url: "http://localhost"},
 		"a name below this machine is this machine":       {egress: loopback, url: "http://x.localhost"},
 		"a private proxy that is not listed is refused":   {url: "https://example.com", want: "127.0.0.1 is loopback", ofProxy: true},
@@ -160,7 +171,7 @@ func TestTheMachineItselfIsRefusedThroughAProxy(t *testing.T) {
 	t.Parallel()
 	// The proxy is elsewhere, so that nothing needs the loopback.
 	r := route(t, v1alpha1.Egress{}, "http://192.0.2.1:3128", nil)
-	for _, url := range []string{"http://localhost", "http://a.LOCALHOST.", "http://127.0.0.1", "http://[::1]"} {
+	for _, url := range []string{"http://localhost", "http://a.LOCALHOST.", "http://localhost..", "http://127.0.0.1", "http://127.0.0.1..", "http://[::1]"} {
 		if _, err := through(t, r, url); !errors.Is(err, egress.ErrRefused) || strings.Contains(err.Error(), "192.0.2.1") {
 			t.Errorf("%s: %v", url, err)
 		}

@@ -30,6 +30,7 @@ func TestARoute(t *testing.T) {
 			allow  []string
 			refuse int
 			want   segment.CallResult
+			url    string
 			// unasked says that the proxy must not be asked at all.
 			unasked bool
 		}{
@@ -40,6 +41,9 @@ func TestARoute(t *testing.T) {
 				bundle: bundle, allow: []string{"10.0.0.0/8"}, unasked: true,
 				want: segment.CallResult{Text: "the platform does not let this server be dialled"},
 			},
+			"to an address in disguise": {
+				bundle: bundle, url: "https://１２７.0.0.1", unasked: true, want: segment.CallResult{Text: "write it in ASCII"},
+			},
 		} {
 			t.Run(flavour+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -47,6 +51,9 @@ func TestARoute(t *testing.T) {
 				proxy.Refuse = tc.refuse
 				r := rigOn(t, behind, flavour == api, func(s *v1alpha1.CompiledServer) {
 					s.Proxy.URL = proxy.URL
+					if tc.url != "" {
+						s.URL = tc.url
+					}
 					if tc.allow != nil {
 						s.Egress.Allow = tc.allow
 					}

@@ -180,7 +180,8 @@ func exampleFiles(t *testing.T) map[string][]*unstructured.Unstructured {
 	return found
 }
 
-// TestOverlay: with the overlay that the guide shows every image is one of the registry, that of segments too.
+// TestOverlay: with the overlays that the guide shows, of installing and of uninstalling, every image is one of the registry, that of
+// segments too. Each has a folder of its own beside the copy of the repository.
 func TestOverlay(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)
@@ -192,14 +193,24 @@ func TestOverlay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, block := range fenced.FindAllSubmatch(content, -1) {
-		if bytes.Contains(block[1], []byte("kind: Kustomization")) {
-			if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), block[1], 0o600); err != nil {
-				t.Fatal(err)
-			}
+	var all []*unstructured.Unstructured
+	for i, block := range fenced.FindAllSubmatch(content, -1) {
+		if !bytes.Contains(block[1], []byte("kind: Kustomization")) {
+			continue
 		}
+		overlay := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(overlay, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), block[1], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, server.Kustomize(t, overlay)...)
 	}
-	built, err := json.Marshal(server.Kustomize(t, dir))
+	if !slices.ContainsFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Job" }) {
+		t.Error("no overlay is for uninstalling")
+	}
+	built, err := json.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,6 +118,9 @@ var rules = map[string]struct {
 	"a node selector whose key is none":        {kind: "AgentPolicy", edits: []edit{set("spec.pods.nodeSelector", m{"a/b/c": "x"})}, words: []string{"spec.pods.nodeSelector", "nodeSelector wants keys of labels"}},
 	"an annotation of a prefix of its own":     {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"Example.com/Owner": "any words: {}"})}},
 	"an annotation that wakes runs":            {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"ekiden.dev/run": "x"})}, words: []string{"spec.pods.annotations", "annotations of ekiden.dev and batch.kubernetes.io are set for each pod"}},
+	"an annotation that loosens AppArmor":      {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"container.apparmor.security.beta.kubernetes.io/segment": "unconfined"})}, words: ownProfiles},
+	"an annotation that loosens seccomp":       {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"seccomp.security.alpha.kubernetes.io/pod": "unconfined"})}, words: ownProfiles},
+	"and that of one container":                {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"container.seccomp.security.alpha.kubernetes.io/segment": "unconfined"})}, words: ownProfiles},
 	"an annotation whose key is none":          {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"a b": "x"})}, words: []string{"spec.pods.annotations", "annotations wants keys of annotations"}},
 	"an annotation that is too long":           {kind: "AgentPolicy", edits: []edit{set("spec.pods.annotations", m{"a": strings.Repeat("x", 4097)})}, words: []string{"spec.pods.annotations", "may not be more than 4096"}},
 	"a toleration of any value":                {kind: "AgentPolicy", edits: []edit{set("spec.pods.tolerations", []any{m{"key": "example.com/gpu", "operator": "Exists"}})}},
@@ -160,6 +163,7 @@ var (
 	perRequest   = []string{"spec.headers", "headers that the client sets for each request cannot be set here"}
 	whoApproves  = []string{"spec.rules[0]", "approval says who approves, so it goes with action RequireApproval only"}
 	ownLabels    = []string{"spec.pods.labels", "are set for each pod: choose a key with a prefix of your own"}
+	ownProfiles  = []string{"spec.pods.annotations", "annotations of AppArmor and seccomp would loosen what a pod may do"}
 	ownVariables = []string{"spec.pods.env[0].name", "are set for each pod, or would change how Postgres is reached"}
 	cidr         = []string{"spec.egress.allow[0]", "allow must list address ranges in CIDR notation"}
 )

@@ -258,7 +258,11 @@ func TestRead(t *testing.T) {
 		placed = func(status corev1.ConditionStatus, reason string) corev1.PodCondition {
 			return corev1.PodCondition{Type: corev1.PodScheduled, Status: status, Reason: reason, LastTransitionTime: now}
 		}
-		changed = func(p *corev1.Pod) { p.Generation = 2 }
+		changed = func(p *corev1.Pod) { p.Generation, p.CreationTimestamp = 2, now }
+		inQueue = func(j batchv1.Job) *batchv1.Job {
+			j.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "agents"}
+			return &j
+		}
 	)
 	const noPod = "no pod has been created: a quota or an admission policy may refuse it, see the Job's events"
 	tests := map[string]struct {
@@ -338,7 +342,9 @@ func TestRead(t *testing.T) {
 		"its Job has not failed":                    {job: conditions(batchv1.JobFailed, corev1.ConditionFalse), want: pending(noPod)},
 		"no pod was made":                           {job: job, want: pending(noPod)},
 		"its Job is suspended":                      {job: suspended, want: queued("its Job is suspended, as Kueue does with Jobs that wait in its queue")},
-		"its Job was suspended and is let go":       {job: released, want: lifecycle.Sighting{State: lifecycle.Pending, Why: noPod, Released: now.Time}},
+		"its Job is suspended in a queue that may not exist": {job: inQueue(*suspended), want: queued(`its Job is suspended, as Kueue does with Jobs that wait in its queue, here "agents". ` +
+			"If there is no such queue, correct the label kueue.x-k8s.io/queue-name where it was set and delete the Job: another is made with what it says then")},
+		"its Job was suspended and is let go": {job: released, want: lifecycle.Sighting{State: lifecycle.Pending, Why: noPod, Released: now.Time}},
 		"its Job is let go and its controller has not said so": {
 			job:  &batchv1.Job{Spec: batchv1.JobSpec{Suspend: ptr(false)}, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue, LastTransitionTime: now}}}},
 			want: queued("its Job is suspended, as Kueue does with Jobs that wait in its queue"),
@@ -353,15 +359,22 @@ func TestRead(t *testing.T) {
 		},
 		"its Job is suspended again before its pod had started": {job: suspended, pods: waiting("ContainerCreating", ""), want: queued("its Job is suspended, as Kueue does with Jobs that wait in its queue")},
 		"its pod waits behind a gate":                           {job: job, pods: pods(condition(placed(corev1.ConditionFalse, "SchedulingGated"))), want: queued("SchedulingGated")},
-		"the gate is open and no node is found":                 {job: job, pods: pods(changed, condition(placed(corev1.ConditionFalse, "Unschedulable"))), want: queued("Unschedulable")},
+		"one of its gates is open":                              {job: job, pods: pods(changed, condition(placed(corev1.ConditionFalse, "SchedulingGated"))), want: queued("SchedulingGated")},
+		"the gate is open and no node is found": {
+			job: job, pods: pods(changed, condition(placed(corev1.ConditionFalse, "Unschedulable"))),
+			want: lifecycle.Sighting{State: lifecycle.Pending, Why: "Unschedulable", Released: now.Add(24 * time.Hour)},
+		},
 		"the gate is open and a node is found": {
 			job: job, pods: pods(changed, condition(placed(corev1.ConditionTrue, ""))), want: lifecycle.Sighting{State: lifecycle.Pending, Released: now.Time},
 		},
-		"no pod was made and events say why":   {job: job, told: []corev1.Event{warns(2, "exceeded quota: b"), warns(1, "exceeded quota: a")}, want: pending("FailedCreate: exceeded quota: b")},
-		"no pod was made and nothing is amiss": {job: job, told: []corev1.Event{{Type: corev1.EventTypeNormal, Reason: "x"}}, want: pending(noPod)},
-		"its pod is silent and events say why": {job: job, pods: pods(), told: []corev1.Event{{Type: corev1.EventTypeWarning, Reason: "FailedMount", Message: "no such Secret."}}, want: pending("FailedMount: no such Secret")},
-		"its status says more than its events": {job: job, pods: waiting("CreateContainerConfigError", "x"), told: []corev1.Event{warns(1, "y")}, want: pending("CreateContainerConfigError: x")},
-		"a container before its own has to wait": {job: job, want: pending("image side:1 cannot be pulled: no"), pods: pods(func(p *corev1.Pod) {
+		"no pod was made and events say why":                     {job: job, told: []corev1.Event{warns(2, "exceeded quota: b"), warns(1, "exceeded quota: a")}, want: pending("FailedCreate: exceeded quota: b")},
+		"no pod was made and nothing is amiss":                   {job: job, told: []corev1.Event{{Type: corev1.EventTypeNormal, Reason: "x"}}, want: pending(noPod)},
+		"its pod is silent and events say why":                   {job: job, pods: pods(), told: []corev1.Event{{Type: corev1.EventTypeWarning, Reason: "FailedMount", Message: "no such Secret."}}, want: pending("FailedMount: no such Secret")},
+		"its pod has a node, and an event says that it had none": {job: job, pods: pods(condition(placed(corev1.ConditionTrue, ""))), told: []corev1.Event{warns(-time.Second, "0/1 nodes")}, want: pending("")},
+		"its pod has a node, and an event says what came then":   {job: job, pods: pods(condition(placed(corev1.ConditionTrue, ""))), told: []corev1.Event{warns(0, "no such volume"), warns(-time.Second, "0/1 nodes")}, want: pending("FailedCreate: no such volume")},
+		"its status says more than its events":                   {job: job, pods: waiting("CreateContainerConfigError", "x"), told: []corev1.Event{warns(1, "y")}, want: pending("CreateContainerConfigError: x")},
+		"a container before its own has to wait": {job: job, want: pending("image side:1 cannot be pulled, see the events of pod segment-pod"), pods: pods(func(p *corev1.Pod) {
+			p.Name = "segment-pod"
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "side", Image: "side:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no"}}}}
 			p.Status.ContainerStatuses = segment(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}})
 		})},
@@ -369,7 +382,9 @@ func TestRead(t *testing.T) {
 		"its pod has no node yet":                        {job: job, pods: pods(condition(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"})), want: pending("Unschedulable: 0/1 nodes")},
 		"its pod has a node":                             {job: job, pods: pods(condition(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})), want: pending("")},
 		"its container is being created":                 {job: job, pods: waiting("ContainerCreating", ""), want: pending("")},
-		"its image is not there":                         {job: job, pods: waiting("ErrImagePull", "no such image"), want: pending("image  cannot be pulled: no such image")},
+		"its image is not there":                         {job: job, pods: waiting("ErrImagePull", "no such image"), want: pending("image  cannot be pulled, see the events of pod ")},
+		"its image is not there, and is waited for":      {job: job, pods: waiting("ImagePullBackOff", "Back-off pulling"), want: pending("image  cannot be pulled, see the events of pod ")},
+		"its image has no name":                          {job: job, pods: waiting("InvalidImageName", "a b"), want: pending("image  cannot be pulled: a b")},
 		"its container waits without a message":          {job: job, pods: waiting("CreateContainerConfigError", ""), want: pending("CreateContainerConfigError")},
 		"its container waits with a message without end": {job: job, pods: waiting("E", strings.Repeat("x", 1000)), want: pending("E: " + strings.Repeat("x", 509))},
 	}

@@ -33,12 +33,12 @@ func TestCodesOfSegments(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			given := Observed{Now: noon, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: contract.YieldFailed, Code: tc.given, Message: "m"}))}
+			given := Observed{Now: noon, Held: true, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: contract.YieldFailed, Code: tc.given, Message: "m"}))}
 			if diff := cmp.Diff(tc.want, Decide(given)); diff != "" {
 				t.Errorf("Decide() (-want +got):\n%s", diff)
 			}
 			fault := AttemptEnd{Class: Faulted, Code: contract.FaultCode(tc.given), Message: "m"}
-			given = Observed{Now: noon, Admission: admitted(attempts(ended(first, fault), ended(AttemptKey{Attempt: 1}, fault)))}
+			given = Observed{Now: noon, Held: true, Admission: admitted(attempts(ended(first, fault), ended(AttemptKey{Attempt: 1}, fault)))}
 			if f, ok := effect[Finish](Decide(given)); !ok || !word(f.End.Code) {
 				t.Errorf("a fault with the code gives %+v", f)
 			}

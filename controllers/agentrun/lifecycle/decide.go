@@ -50,6 +50,8 @@ func Decide(o Observed) Decision {
 		return o.queue()
 	case a.End != nil:
 		return report(*a.End)
+	case o.loose():
+		return Decision{Do: []Effect{Hold{}}, Again: true}
 	case o.Taken != "":
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonNameTaken, Message: o.Taken})
 	case a.live() != nil && o.Sighting.State == Ended:
@@ -68,6 +70,10 @@ func Decide(o Observed) Decision {
 		return o.retry()
 	}
 }
+
+// loose reports whether the run could be deleted without us stopping it first: an installation that ended has let it go, and this one
+// is the next.
+func (o Observed) loose() bool { return !o.Held && !o.Deleting && !o.NamespaceGoing }
 
 // queue decides about a run that is not admitted. Nothing of it exists outside its object, so its end needs no ledger.
 func (o Observed) queue() Decision {

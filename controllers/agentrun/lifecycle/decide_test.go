@@ -74,6 +74,8 @@ func TestDecide(t *testing.T) {
 	fault := AttemptEnd{Class: Faulted, Code: contract.FaultSecretMissing, Message: "Secret \"llm\" has no key \"apiKey\""}
 	tests := map[string]struct {
 		given Observed
+		// loose says that an admitted run has lost our finalizer.
+		loose bool
 		want  Decision
 	}{
 		"a run that may be admitted is held and frozen": {
@@ -351,6 +353,22 @@ func TestDecide(t *testing.T) {
 			given: Observed{Now: noon, Recorded: &end, TTL: time.Hour},
 			want:  Decision{Do: []Effect{Remove{}}},
 		},
+		"a run that was let go by an installation that ended is held again by the next": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Working}}, loose: true,
+			want: Decision{Do: []Effect{Hold{}}, Again: true},
+		},
+		"so is one that is cancelled and may still be deleted": {
+			given: Observed{Now: noon, CancelWanted: true, Admission: admitted(attempts(live(first)), cancelledAt(noon)), Sighting: Sighting{State: Working}}, loose: true,
+			want: Decision{Do: []Effect{Hold{}}, Again: true},
+		},
+		"one that has ended is not": {
+			given: Observed{Now: noon, Admission: admitted(func(a *Admission) { a.End = &end })}, loose: true,
+			want: Decision{Report: Report{Phase: end.Phase, Reason: end.Code, Message: end.Message, Ended: true, At: end.At}},
+		},
+		"nor one that is deleted: the API server would refuse it": {
+			given: Observed{Now: noon, Deleting: true, Admission: admitted(attempts(live(first)))}, loose: true,
+			want: Decision{Do: []Effect{Cancel{}}, Again: true},
+		},
 		"a name that belongs to somebody else fails the run": {
 			given: Observed{Now: noon, Taken: "a Job named x exists", Admission: admitted()},
 			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonNameTaken, "a Job named x exists"),
@@ -359,6 +377,7 @@ func TestDecide(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			tc.given.Held = tc.given.Held || tc.given.Admission != nil && !tc.loose
 			if diff := cmp.Diff(tc.want, Decide(tc.given)); diff != "" {
 				t.Errorf("Decide() (-want +got):\n%s", diff)
 			}

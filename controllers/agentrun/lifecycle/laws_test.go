@@ -107,6 +107,12 @@ func TestDecideLaws(t *testing.T) {
 		"a Job that may go on by itself is gone before its attempt is closed": func(o Observed, d Decision) bool {
 			return !o.Sighting.Suspended || o.Sighting.State != Ended || !has[Close](d) || has[Stop](d)
 		},
+		"nothing begins for a run that could vanish without being cancelled": func(o Observed, d Decision) bool {
+			return o.Held || !has[Start](d) && !has[Raise](d)
+		},
+		"what is held is not held again, nor what has ended or is deleted": func(o Observed, d Decision) bool {
+			return !has[Hold](d) || !o.Held && !o.Deleting && o.Recorded == nil && (o.Admission == nil || o.Admission.End == nil)
+		},
 		"looking again comes with something done": func(_ Observed, d Decision) bool {
 			return !d.Again || len(d.Do) > 0
 		},

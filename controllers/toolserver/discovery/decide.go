@@ -65,7 +65,7 @@ type Report struct {
 type Effect interface{ isEffect() }
 
 type (
-	// Remove deletes the Job of an earlier generation.
+	// Remove deletes a Job: that of an earlier generation, or one whose time is over.
 	Remove struct {
 		Name string
 		UID  types.UID

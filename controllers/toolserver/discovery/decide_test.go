@@ -107,13 +107,23 @@ func waiting(reason, message string) func(*corev1.Pod) {
 	return in(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})
 }
 
-func running(p *corev1.Pod) {
+func runs(p *corev1.Pod) {
 	in(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})(p)
 }
 
 func ends(code int32, reason, message string, after time.Duration) func(*corev1.Pod) {
 	return in(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(noon.Add(after))}})
 }
+
+// scheduled is whether the pod has a node, as of so long after noon.
+func scheduled(status corev1.ConditionStatus, reason string, after time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(noon.Add(after))}}
+	}
+}
+
+// ungated had a gate that was opened.
+func ungated(p *corev1.Pod) { p.Generation, p.CreationTimestamp = 2, metav1.NewTime(noon) }
 
 func foreign(p *corev1.Pod) { p.OwnerReferences[0].UID = "another" }
 
@@ -193,7 +203,7 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 			want: Decision{Report: discovering("Job " + name + " has not started: CreateContainerConfigError: no"), Wake: 4 * time.Minute},
 		},
 		"a pod that only copies the label is not the Job's": {
-			given: Facts{Jobs: []batchv1.Job{theJob()}, Pods: []corev1.Pod{podOf(foreign, running)}, Now: noon.Add(time.Minute)},
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Pods: []corev1.Pod{podOf(foreign, runs)}, Now: noon.Add(time.Minute)},
 			want:  Decision{Report: discovering("Job " + name + " has not started: no pod has been created: a quota or an admission policy may refuse it, see the Job's events"), Wake: 30 * time.Second},
 		},
 		"the Job is suspended, for as long as it takes": {
@@ -208,11 +218,11 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 		},
 		"the image cannot be pulled": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon, Pods: []corev1.Pod{podOf(waiting("ErrImagePull", "rpc error"))}},
-			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled: rpc error"), Wake: 5 * time.Minute},
+			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled, see the events of pod pod"), Wake: 5 * time.Minute},
 		},
 		"and is waited for": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon, Pods: []corev1.Pod{podOf(waiting("ImagePullBackOff", "Back-off"))}},
-			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled: Back-off"), Wake: 5 * time.Minute},
+			want:  Decision{Report: discovering("Job " + name + " has not started: image img:1 cannot be pulled, see the events of pod pod"), Wake: 5 * time.Minute},
 		},
 		"the pod is refused by its node": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon, Pods: []corev1.Pod{podOf(waiting("CreateContainerConfigError", "image has a root user"))}},
@@ -227,12 +237,39 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 			want:  Decision{Report: discovering("Job " + name + " has not started: its pod waits for its volumes or its network, see the events of the pod"), Wake: 30 * time.Second},
 		},
 		"the pod runs": {
-			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(time.Hour), Pods: []corev1.Pod{podOf(running)}},
-			want:  Decision{Report: discovering("Job " + name + " asks the server for its tools")},
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(5 * time.Minute), Pods: []corev1.Pod{podOf(runs)}},
+			want:  Decision{Report: discovering("Job " + name + " asks the server for its tools"), Wake: 10 * time.Minute},
+		},
+		"the pod runs after an hour behind a gate": {
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(62 * time.Minute), Pods: []corev1.Pod{podOf(runs, scheduled(corev1.ConditionTrue, "", time.Hour), ungated)}},
+			want:  Decision{Report: discovering("Job " + name + " asks the server for its tools"), Wake: 13 * time.Minute},
+		},
+		"the pod seems to run for ever": {
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(15 * time.Minute), Pods: []corev1.Pod{podOf(runs)}},
+			want: Decision{Do: []Effect{Remove{Name: name, UID: "job"}}, Wake: time.Minute, Report: unready(v1alpha1.ReasonDiscoveryFailed,
+				"the server could not be asked for its tools: Job "+name+" came to no end within 15 minutes. Another is made in its place")},
+		},
+		"its pod is not started for so long that another Job has to try, with what the platform wants by then": {
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(15 * time.Minute), Pods: []corev1.Pod{podOf(scheduled(corev1.ConditionFalse, "Unschedulable", 0))}},
+			want: Decision{Do: []Effect{Remove{Name: name, UID: "job"}}, Wake: time.Minute, Report: unready(v1alpha1.ReasonPodNotStarted,
+				"the pod of Job "+name+" did not start within 300 seconds: Unschedulable. Another is made in its place")},
+		},
+		"a Job that goes for that is not removed again": {
+			given: Facts{Jobs: []batchv1.Job{theJob(goes)}, Now: noon.Add(15 * time.Minute)},
+			want: Decision{Wake: time.Minute, Report: unready(v1alpha1.ReasonPodNotStarted,
+				"the pod of Job "+name+" did not start within 300 seconds: no pod has been created: a quota or an admission policy may refuse it, see the Job's events. Another is made in its place")},
+		},
+		"the pod waits behind a gate, for as long as it takes": {
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(time.Hour), Pods: []corev1.Pod{podOf(scheduled(corev1.ConditionFalse, "SchedulingGated", 0))}},
+			want:  Decision{Report: discovering("Job " + name + " has not started: SchedulingGated")},
+		},
+		"one pod has failed, and the next waits behind a gate": {
+			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(time.Hour), Pods: []corev1.Pod{podOf(ends(75, "Error", "", 0)), podOf(scheduled(corev1.ConditionFalse, "SchedulingGated", 0))}},
+			want:  Decision{Report: discovering("Job " + name + " has not started: SchedulingGated")},
 		},
 		"one pod has failed, and another follows": {
 			given: Facts{Jobs: []batchv1.Job{theJob()}, Now: noon.Add(time.Minute), Pods: []corev1.Pod{podOf(ends(75, "Error", unreachable, 0))}},
-			want:  Decision{Report: discovering("Job " + name + " asks the server for its tools")},
+			want:  Decision{Report: discovering("Job " + name + " asks the server for its tools"), Wake: 14 * time.Minute},
 		},
 		"the last pod says why it failed": {
 			given: Facts{Jobs: []batchv1.Job{theJob(failed)}, Pods: []corev1.Pod{
@@ -260,6 +297,10 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 			given: Facts{Jobs: []batchv1.Job{theJob(over(batchv1.JobFailed, "DeadlineExceeded", "Job was active longer than specified deadline"))}},
 			want:  Decision{Report: unready(v1alpha1.ReasonPodNotStarted, "the server could not be asked for its tools: no pod of Job "+name+" came to an end: DeadlineExceeded Job was active longer than specified deadline. Look for missing images, quotas, node capacity and Pod Security"+again)},
 		},
+		"a pod that met its deadline": {
+			given: Facts{Jobs: []batchv1.Job{theJob(failed)}, Pods: []corev1.Pod{podOf(ends(137, "Error", "", 0), func(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" })}},
+			want:  Decision{Report: unready(v1alpha1.ReasonDiscoveryFailed, "the server could not be asked for its tools: its pod ended with exit code 137, DeadlineExceeded"+again)},
+		},
 		"a Job that failed and goes is waited for": {
 			given: Facts{Jobs: []batchv1.Job{theJob(failed, goes)}, Pods: []corev1.Pod{podOf(ends(1, "Error", "", 0))}},
 			want:  Decision{Report: unready(v1alpha1.ReasonDiscoveryFailed, "the server could not be asked for its tools: its pod ended with exit code 1"+again)},
@@ -277,8 +318,8 @@ func TestDecideAboutAnMCPServer(t *testing.T) {
 			want:  Decision{Do: []Effect{Remove{Name: old.Name, UID: "old"}}, Report: found("1 tool is known", shown(a, v1alpha1.EffectWrite))},
 		},
 		"one that goes already is not removed": {
-			given: Facts{Jobs: []batchv1.Job{theJob(), theJob(goes, func(j *batchv1.Job) { j.Name = old.Name })}, Now: noon, Pods: []corev1.Pod{podOf(running)}},
-			want:  Decision{Report: discovering("Job " + name + " asks the server for its tools")},
+			given: Facts{Jobs: []batchv1.Job{theJob(), theJob(goes, func(j *batchv1.Job) { j.Name = old.Name })}, Now: noon, Pods: []corev1.Pod{podOf(runs)}},
+			want:  Decision{Report: discovering("Job " + name + " asks the server for its tools"), Wake: 15 * time.Minute},
 		},
 		"something stands in the way": {
 			given: Facts{Jobs: []batchv1.Job{old}, Obstacle: &Obstacle{Reason: v1alpha1.ReasonNameTaken, Message: "a Job named x exists"}},

@@ -28,8 +28,10 @@ const (
 	container = "discovery"
 	// tries is how many pods of one Job may fail before the server is left alone for keep.
 	tries = 3
-	// within bounds all of them together.
+	// within bounds each of them from when it has a node: the deadline of a Job would run while a gate holds its pod.
 	within = 10 * time.Minute
+	// endBy bounds all of them together, from when they were let go.
+	endBy = 15 * time.Minute
 	// keep is how long a Job is kept after its end. When a failed one goes, another is made: this is the pause between two.
 	keep = 5 * time.Minute
 )
@@ -61,7 +63,6 @@ func Build(s *v1alpha1.ToolServer, namespace types.UID, image string, settings v
 		},
 		Spec: batchv1.JobSpec{
 			BackoffLimit:            ptr[int32](tries - 1),
-			ActiveDeadlineSeconds:   ptr(int64(within.Seconds())),
 			TTLSecondsAfterFinished: ptr(int32(keep.Seconds())),
 			PodReplacementPolicy:    ptr(batchv1.Failed),
 			Template: corev1.PodTemplateSpec{
@@ -75,6 +76,7 @@ func Build(s *v1alpha1.ToolServer, namespace types.UID, image string, settings v
 			},
 		},
 	}
+	j.Spec.Template.Spec.ActiveDeadlineSeconds = ptr(int64(within.Seconds()))
 	if key := server.TLS.CABundle.ConfigMap; key.Name != "" {
 		pod.Trust(&j.Spec.Template.Spec, []contract.CABundle{{File: contract.ToolCA(s.Name), Key: key}})
 	}

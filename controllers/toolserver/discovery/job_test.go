@@ -73,12 +73,12 @@ func TestBuild(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "ekiden.dev/v1alpha1", Kind: "ToolServer", Name: "crm", UID: "uid-of-crm", Controller: ptr(true), BlockOwnerDeletion: ptr(true)}},
 		},
 		Spec: batchv1.JobSpec{
-			BackoffLimit: ptr[int32](2), ActiveDeadlineSeconds: ptr[int64](600), TTLSecondsAfterFinished: ptr[int32](300), PodReplacementPolicy: ptr(batchv1.Failed),
+			BackoffLimit: ptr[int32](2), TTLSecondsAfterFinished: ptr[int32](300), PodReplacementPolicy: ptr(batchv1.Failed),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"ekiden.dev/tool-server": "crm"}},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
-					TerminationGracePeriodSeconds: ptr[int64](30),
+					TerminationGracePeriodSeconds: ptr[int64](30), ActiveDeadlineSeconds: ptr[int64](600),
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](65532), RunAsGroup: ptr[int64](65532), FSGroup: ptr[int64](65532),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

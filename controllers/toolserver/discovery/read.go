@@ -76,7 +76,7 @@ func ending(p *corev1.Pod, t *corev1.ContainerStateTerminated) string {
 		return told("its pod ended with " + killed)
 	}
 	parts := []string{fmt.Sprintf("its pod ended with exit code %d", t.ExitCode)}
-	for _, s := range []string{t.Reason, t.Message} {
+	for _, s := range []string{t.Reason, p.Status.Reason, t.Message} {
 		if s != "" && s != "Error" {
 			parts = append(parts, s)
 		}
@@ -116,31 +116,47 @@ func lastEnd(pods []corev1.Pod) (last *corev1.Pod, end *corev1.ContainerStateTer
 // waited is about a Job that goes on. A pod has as long to start as one of a segment; what it is held back for by a queue does not count.
 func waited(f Facts, j *batchv1.Job) Decision {
 	its := made(f.Pods, j)
-	if slices.ContainsFunc(its, begun) {
-		return Decision{Report: asking(j.Name, "")}
-	}
 	since := j.CreationTimestamp.Time
 	if at := pod.Released(j, its); at.After(since) {
 		since = at
 	}
-	says := pod.Why(j, its, f.Told)
-	startBy := since.Add(lifecycle.StartWithin)
+	says, startBy, left := pod.Why(j, its, f.Told), since.Add(lifecycle.StartWithin), since.Add(endBy).Sub(f.Now)
+	atWork := slices.ContainsFunc(its, begun)
 	switch {
-	case pod.Held(j, its) != "":
+	case pod.Held(j, its) != "" && !slices.ContainsFunc(its, running):
 		return Decision{Report: asking(j.Name, says)}
+	case left <= 0 && atWork: // on a node that is lost a pod seems to run for ever
+		return anew(j, failed(v1alpha1.ReasonDiscoveryFailed, fmt.Sprintf("the server could not be asked for its tools: Job %s came to no end within %.0f minutes", j.Name, endBy.Minutes())))
+	case atWork:
+		return Decision{Report: asking(j.Name, ""), Wake: left}
+	case left <= 0:
+		return anew(j, notStarted(j, says))
 	case !f.Now.Before(startBy):
-		return Decision{
-			Report: failed(v1alpha1.ReasonPodNotStarted, fmt.Sprintf("the pod of Job %s did not start within %.0f seconds: %s. It is used if it still does", j.Name, lifecycle.StartWithin.Seconds(), cmp.Or(says, unsaid))),
-			Wake:   askAgain,
-		}
+		r := notStarted(j, says)
+		r.Message += ". It is used if it still does"
+		return Decision{Report: r, Wake: min(askAgain, left)}
 	case says == "" || pod.Quiet(j, its) != "":
-		if left := j.CreationTimestamp.Add(patience).Sub(f.Now); left > 0 {
-			return Decision{Report: asking(j.Name, ""), Wake: left}
+		if early := j.CreationTimestamp.Add(patience).Sub(f.Now); early > 0 {
+			return Decision{Report: asking(j.Name, ""), Wake: early}
 		}
 		return Decision{Report: asking(j.Name, cmp.Or(says, unsaid)), Wake: min(askWhy, startBy.Sub(f.Now))}
 	default:
 		return Decision{Report: asking(j.Name, says), Wake: startBy.Sub(f.Now)}
 	}
+}
+
+func notStarted(j *batchv1.Job, says string) Report {
+	return failed(v1alpha1.ReasonPodNotStarted, fmt.Sprintf("the pod of Job %s did not start within %.0f seconds: %s", j.Name, lifecycle.StartWithin.Seconds(), cmp.Or(says, unsaid)))
+}
+
+// anew removes a Job whose time is over; when it is gone, another is made with what the platform wants then.
+func anew(j *batchv1.Job, r Report) Decision {
+	r.Message += ". Another is made in its place"
+	d := Decision{Report: r, Wake: askAgain}
+	if j.DeletionTimestamp.IsZero() {
+		d.Do = []Effect{Remove{Name: j.Name, UID: j.UID}}
+	}
+	return d
 }
 
 // unsaid stands for what neither a status nor an event tells.
@@ -160,6 +176,12 @@ func Quiet(f Facts) types.UID {
 		return ""
 	}
 	return pod.Quiet(j, its)
+}
+
+func running(p corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == container && c.State.Running != nil
+	})
 }
 
 // begun reports whether the pod's process has run.

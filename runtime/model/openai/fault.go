@@ -115,8 +115,11 @@ func (x *exchange) broken(err error) *segment.CallError {
 		if refused.Proxy {
 			whose = "proxy"
 		}
-		return &segment.CallError{Code: v1alpha1.ReasonEgressRefused, Message: fmt.Sprintf(
-			"the %s's address %s is %s, and such addresses are dialled only if spec.egress.allow of the ModelEndpoint lists them", whose, refused.Address(), refused.Kind)}
+		message := fmt.Sprintf("the %s's address %s is %s", whose, refused.Address(), refused.Kind)
+		if refused.Host == "" {
+			message += ", and such addresses are dialled only if spec.egress.allow of the ModelEndpoint lists them"
+		}
+		return &segment.CallError{Code: v1alpha1.ReasonEgressRefused, Message: message}
 	}
 	out := &segment.CallError{Retryable: true, Code: CodeUnreachable}
 	switch {

@@ -90,3 +90,14 @@ func TestAPrivateProxyIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAnAddressInDisguiseIsRefused with what to write, and not with a range to list.
+func TestAnAddressInDisguiseIsRefused(t *testing.T) {
+	t.Parallel()
+	proxy := egresstest.Start(t)
+	_, err := client(t, "https://１２７.0.0.1/v1", func(e *v1alpha1.ModelEndpointSpec) { e.Proxy.URL = proxy.URL }).Answer(t.Context(), task("hi"), nil)
+	e, ok := errors.AsType[*segment.CallError](err)
+	if !ok || e.Code != v1alpha1.ReasonEgressRefused || !strings.Contains(e.Message, "write it in ASCII") || strings.Contains(e.Message, "egress.allow") || proxy.Connects.Load() != 0 {
+		t.Errorf("got %v", err)
+	}
+}

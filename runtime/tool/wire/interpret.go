@@ -20,6 +20,9 @@ func Interpret(err error, sent bool) *Fault {
 	if refused, ok := errors.AsType[*egress.Refusal](err); ok && refused.Proxy {
 		return &Fault{Certainty: NotDone, Final: true, Text: "nothing was sent: the platform does not let the proxy of this server be dialled (spec.proxy and spec.egress of its ToolServer)"}
 	}
+	if refused, ok := errors.AsType[*egress.Refusal](err); ok && refused.Host != "" {
+		return &Fault{Certainty: NotDone, Final: true, Text: "nothing was sent: the host in the URL of this server's ToolServer is " + refused.Kind}
+	}
 	if errors.Is(err, egress.ErrRefused) {
 		return &Fault{Certainty: NotDone, Final: true, Text: "nothing was sent: the platform does not let this server be dialled (spec.egress of its ToolServer)"}
 	}
