@@ -10,6 +10,7 @@ import (
 func TestAManifestBecomesATemplate(t *testing.T) {
 	t.Parallel()
 	const labels = "    {{- include \"ekiden.labels\" (list . \"rbac\") | nindent 4 }}\n"
+	const kept = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
 	for name, c := range map[string]struct {
 		source     source
 		file, want string
@@ -46,10 +47,16 @@ func TestAManifestBecomesATemplate(t *testing.T) {
 			"# first\nkind: A\nmetadata:\n  name: a\n  labels:\n" + labels + "---\nkind: B\nmetadata:\n  name: b\n  labels:\n" + labels,
 		},
 		"kinds are installed and kept if the values say so": {
-			source{component: "rbac", kinds: true},
+			source{component: "rbac", kinds: true, kept: true},
 			"kind: A\nmetadata:\n  annotations:\n    a: b\n  name: a\n",
 			"{{- if .Values.crds.install }}\nkind: A\nmetadata:\n  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n" +
 				"    a: b\n  name: a\n  labels:\n" + labels + "{{- end }}\n",
+		},
+		"what has no annotations is kept too": {
+			source{component: "rbac", kept: true},
+			"kind: A\nmetadata:\n  name: a\nspec: {}\n---\nkind: B\nmetadata:\n  labels:\n    a: b\n  name: b\n",
+			"kind: A\nmetadata:\n  name: a\n" + kept + "  labels:\n" + labels + "spec: {}\n" +
+				"---\nkind: B\nmetadata:\n  labels:\n" + labels + "    a: b\n  name: b\n" + kept,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +81,7 @@ func TestAManifestWithoutPlaceForMarksIsAnError(t *testing.T) {
 	}{
 		"no metadata":                    {source{}, "kind: A\n"},
 		"metadata in braces":             {source{}, "kind: A\nmetadata: {name: a}\n"},
-		"a kind without annotations":     {source{kinds: true}, "kind: A\nmetadata:\n  name: a\n"},
+		"no metadata of what is kept":    {source{kept: true}, "kind: A\n"},
 		"the second of two has no place": {source{}, "kind: A\nmetadata:\n  name: a\n---\nkind: B\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,18 +12,23 @@ type source struct {
 	from, to string
 	// component is the label that the folder's kustomization gives its objects.
 	component string
-	// kinds are installed and kept only if the values say so.
+	// kinds are installed only if the values say so.
 	kinds bool
+	// kept stays when the release goes, if the values say so: kinds, and what guards their objects.
+	kept bool
 }
 
 var sources = []source{
-	{from: "config/crd/bases", to: "crds", kinds: true},
+	{from: "config/crd/bases", to: "crds", kinds: true, kept: true},
 	{from: "config/rbac", to: "rbac", component: "rbac"},
-	{from: "config/admission", to: "admission", component: "admission"},
+	{from: "config/admission", to: "admission", component: "admission", kept: true},
 }
 
 // namespace is where config/ installs; the chart installs where its release is.
 const namespace = "namespace: ekiden-system"
+
+// keep tells Helm to leave an object when its release goes.
+const keep = "helm.sh/resource-policy: keep"
 
 // write replaces the templates of the source.
 func (s source) write() error {
@@ -80,17 +85,24 @@ func (s source) template(file string) (string, error) {
 // escape makes text mean itself in a template.
 func escape(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
 
-// label gives a manifest the labels of the chart and the namespace of the release, and a kind its policy.
+// label gives a manifest the labels of the chart and the namespace of the release, and what is kept its policy.
 func (s source) label(document string) (string, error) {
 	labels := fmt.Sprintf(`    {{- include "ekiden.labels" (list . %q) | nindent 4 }}`, s.component)
 	var lines []string
-	inMetadata, labelled, kept := false, false, !s.kinds
-	for line := range strings.SplitSeq(document, "\n") {
-		if inMetadata && !strings.HasPrefix(line, " ") && !labelled {
+	inMetadata, labelled, kept := false, false, !s.kept
+	leave := func() {
+		if inMetadata && !kept {
+			lines = append(lines, "  {{- if .Values.crds.keep }}", "  annotations:", "    "+keep, "  {{- end }}")
+			kept = true
+		}
+		if inMetadata && !labelled {
 			lines = append(lines, "  labels:", labels)
 			labelled = true
 		}
+	}
+	for line := range strings.SplitSeq(document, "\n") {
 		if !strings.HasPrefix(line, " ") {
+			leave()
 			inMetadata = line == "metadata:"
 		}
 		if strings.TrimLeft(line, " ") == namespace {
@@ -101,15 +113,12 @@ func (s source) label(document string) (string, error) {
 		case inMetadata && line == "  labels:":
 			lines = append(lines, labels)
 			labelled = true
-		case inMetadata && line == "  annotations:" && s.kinds:
-			lines = append(lines, "    {{- if .Values.crds.keep }}", "    helm.sh/resource-policy: keep", "    {{- end }}")
+		case inMetadata && line == "  annotations:" && s.kept:
+			lines = append(lines, "    {{- if .Values.crds.keep }}", "    "+keep, "    {{- end }}")
 			kept = true
 		}
 	}
-	if inMetadata && !labelled {
-		lines = append(lines, "  labels:", labels)
-		labelled = true
-	}
+	leave()
 	if !labelled || !kept {
 		return "", fmt.Errorf("no place for labels and annotations in:\n%s", document)
 	}

@@ -1,6 +1,5 @@
 // Package chart tests the Helm chart against config/, without a cluster: what it renders, what it refuses, and that nothing of it
-// is out of step. What only a cluster can show is not tested here: that an upgrade keeps the password of the Postgres for
-// trials, and what is left after `helm uninstall`.
+// is out of step. What only a cluster can show is not tested here: what is left after `helm uninstall`.
 package chart
 
 import (
@@ -10,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,14 +58,28 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// template renders the chart with values, given as YAML.
-func template(t *testing.T, values string, args ...string) (string, error) {
+// images are the values without which the chart renders nothing: the names that config/ has.
+const images = `
+manager: {image: {repository: ekiden/manager}}
+segment: {image: {repository: ekiden/segment}}
+`
+
+// written is a file of values, given as YAML.
+func written(t *testing.T, values string) string {
 	t.Helper()
-	file := t.TempDir() + "/values.yaml"
+	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return helm(t, append([]string{"template", release, chart, "--namespace", namespace, "--kube-version", oldest, "--values", file}, args...)...)
+	return file
+}
+
+// template renders the chart with the images and with values, given as YAML.
+func template(t *testing.T, values string, args ...string) (string, error) {
+	t.Helper()
+	return helm(t, append([]string{
+		"template", release, chart, "--namespace", namespace, "--kube-version", oldest, "--values", written(t, images), "--values", written(t, values),
+	}, args...)...)
 }
 
 // rendered are the objects that the chart renders, by kind and name.

@@ -100,7 +100,7 @@ func TestEveryObjectBearsTheMarks(t *testing.T) {
 // TestTheReleaseMayBeAnywhere: no name of a namespace is written in a template.
 func TestTheReleaseMayBeAnywhere(t *testing.T) {
 	t.Parallel()
-	text, err := helm(t, "template", release, chart, "--namespace", "elsewhere", "--kube-version", oldest, "--set", "postgres.trial.enabled=true,networkPolicy.enabled=true")
+	text, err := helm(t, "template", release, chart, "--namespace", "elsewhere", "--kube-version", oldest, "--values", written(t, images), "--set", "postgres.trial.enabled=true,networkPolicy.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,9 @@ func TestTheChartRefuses(t *testing.T) {
 		"a value with a slip below":                 {"manager: {replica: 3}", "at '/manager': additional properties 'replica' not allowed"},
 		"a number as text":                          {`manager: {replicas: "3"}`, "at '/manager/replicas': got string, want integer"},
 		"fewer managers than none":                  {"manager: {replicas: -1}", "at '/manager/replicas': minimum"},
-		"no image":                                  {`manager: {image: {repository: ""}}`, "at '/manager/image/repository'"},
+		"no image of the manager":                   {`manager: {image: {repository: ""}}`, noImage("manager")},
+		"no image of segments":                      {`segment: {image: {repository: ""}}`, noImage("segment")},
+		"no image of the trial":                     {`postgres: {trial: {image: {repository: ""}}}`, "at '/postgres/trial/image/repository': minLength"},
 		"an image with its digest in the name":      {"segment: {image: {repository: a@" + digest + "}}", "at '/segment/image/repository'"},
 		"a tag that is a number":                    {"manager: {image: {tag: 1.2}}", "at '/manager/image/tag': got number, want string"},
 		"a digest without its kind":                 {"manager: {image: {digest: 0123abcd}}", "at '/manager/image/digest'"},
@@ -47,6 +49,22 @@ func TestTheChartRefuses(t *testing.T) {
 				t.Errorf("got %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+// noImage is what is said of an image that nobody named.
+func noImage(of string) string {
+	return "There is no image of the " + of + ": no images are published yet. Build them with `make images`, push them to a registry of yours, and set " +
+		of + ".image.repository to the name there"
+}
+
+// TestNoImageIsNamedByDefault: a name without a registry would be somebody's on a public one.
+func TestNoImageIsNamedByDefault(t *testing.T) {
+	t.Parallel()
+	for missing, set := range map[string]string{"manager": "segment.image.repository=a", "segment": "manager.image.repository=a"} {
+		if _, err := helm(t, "template", release, chart, "--kube-version", oldest, "--set", set); err == nil || !strings.Contains(err.Error(), noImage(missing)) {
+			t.Errorf("without %s.image.repository: %v", missing, err)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	container = manager + "containers.0."
 	uninstall = "Job/ekiden-uninstall spec.template.spec."
 	check     = "Pod/ekiden-check spec."
+
+	ofCheck     = "NetworkPolicy/ekiden-check spec."
+	ofUninstall = "NetworkPolicy/ekiden-uninstall spec."
 )
 
 // A row has values and what they change.
@@ -66,7 +69,16 @@ var values = map[string]row{
 		uninstall + `imagePullSecrets.0.name = "registry"`,
 		check + `imagePullSecrets.0.name = "registry"`,
 	}},
-	"the manager gets more memory": {"manager: {resources: {limits: {memory: 1Gi}}}", []string{container + `resources.limits.memory = "1Gi"`}},
+	"the manager gets more memory": {"manager: {resources: {limits: {memory: 1Gi}}}", []string{
+		container + `resources.limits.memory = "1Gi"`,
+		uninstall + `containers.0.resources.limits.memory = "1Gi"`,
+		check + `containers.0.resources.limits.memory = "1Gi"`,
+	}},
+	"a quota wants limits of CPU": {"manager: {resources: {limits: {cpu: 1}}}", []string{
+		container + `resources.limits.cpu = 1`,
+		uninstall + `containers.0.resources.limits.cpu = 1`,
+		check + `containers.0.resources.limits.cpu = 1`,
+	}},
 	"the manager runs on certain nodes": {"manager: {nodeSelector: {pool: system}}", []string{
 		manager + `nodeSelector.pool = "system"`,
 		uninstall + `nodeSelector.pool = "system"`,
@@ -91,9 +103,9 @@ var values = map[string]row{
 	"the manager's pods get an annotation": {"manager: {podAnnotations: {example.com/scrape: \"true\"}}", []string{
 		`Deployment/ekiden-manager spec.template.metadata.annotations.example.com/scrape = "true"`,
 	}},
-	"the manager gets a variable": {"manager: {extraEnv: [{name: HTTPS_PROXY, value: http://proxy:3128}]}", []string{
-		container + `env.3.name = "HTTPS_PROXY"`,
-		container + `env.3.value = "http://proxy:3128"`,
+	"the manager gets a variable": {"manager: {extraEnv: [{name: GOMEMLIMIT, value: 400MiB}]}", []string{
+		container + `env.3.name = "GOMEMLIMIT"`,
+		container + `env.3.value = "400MiB"`,
 	}},
 
 	"the segments' image comes from elsewhere": {"segment: {image: {repository: registry.example/segment}}", []string{
@@ -145,7 +157,15 @@ var values = map[string]row{
 		"- CustomResourceDefinition/definitionrevisions.ekiden.dev", "- CustomResourceDefinition/modelendpoints.ekiden.dev",
 		"- CustomResourceDefinition/toolservers.ekiden.dev",
 	}},
-	"the kinds go with the release": {"crds: {keep: false}", []string{
+	"the kinds and their guards go with the release": {"crds: {keep: false}", []string{
+		"MutatingAdmissionPolicy/ekiden-approval-decision metadata.annotations.helm.sh/resource-policy gone",
+		"MutatingAdmissionPolicy/ekiden-run-principal metadata.annotations.helm.sh/resource-policy gone",
+		"MutatingAdmissionPolicyBinding/ekiden-approval-decision metadata.annotations.helm.sh/resource-policy gone",
+		"MutatingAdmissionPolicyBinding/ekiden-run-principal metadata.annotations.helm.sh/resource-policy gone",
+		"ValidatingAdmissionPolicy/ekiden-approval-decision metadata.annotations.helm.sh/resource-policy gone",
+		"ValidatingAdmissionPolicy/ekiden-run-principal metadata.annotations.helm.sh/resource-policy gone",
+		"ValidatingAdmissionPolicyBinding/ekiden-approval-decision metadata.annotations.helm.sh/resource-policy gone",
+		"ValidatingAdmissionPolicyBinding/ekiden-run-principal metadata.annotations.helm.sh/resource-policy gone",
 		"CustomResourceDefinition/agentdefinitions.ekiden.dev metadata.annotations.helm.sh/resource-policy gone",
 		"CustomResourceDefinition/agentpolicies.ekiden.dev metadata.annotations.helm.sh/resource-policy gone",
 		"CustomResourceDefinition/agentruns.ekiden.dev metadata.annotations.helm.sh/resource-policy gone",
@@ -155,9 +175,11 @@ var values = map[string]row{
 		"CustomResourceDefinition/toolservers.ekiden.dev metadata.annotations.helm.sh/resource-policy gone",
 	}},
 
-	"the manager's traffic is restricted": {"networkPolicy: {enabled: true}", []string{"+ NetworkPolicy/ekiden-manager"}},
-	"Prometheus is told of the metrics":   {"metrics: {serviceMonitor: {enabled: true}}", []string{"+ ServiceMonitor/ekiden-manager"}},
-	"the manager says more":               {"log: {level: 2}", []string{container + `args.5 = "--v=2"`}},
+	"the manager's traffic is restricted": {"networkPolicy: {enabled: true}", []string{
+		"+ NetworkPolicy/ekiden-check", "+ NetworkPolicy/ekiden-manager", "+ NetworkPolicy/ekiden-uninstall",
+	}},
+	"Prometheus is told of the metrics": {"metrics: {serviceMonitor: {enabled: true}}", []string{"+ ServiceMonitor/ekiden-manager"}},
+	"the manager says more":             {"log: {level: 2}", []string{container + `args.5 = "--v=2"`}},
 	"helm uninstall stops nobody": {"uninstall: {releaseFinalizers: false}", []string{
 		"- ClusterRole/ekiden-uninstall", "- ClusterRoleBinding/ekiden-uninstall", "- Job/ekiden-uninstall", "- Role/ekiden-uninstall",
 		"- RoleBinding/ekiden-uninstall", "- ServiceAccount/ekiden-uninstall",
@@ -243,16 +265,28 @@ func inPart(trial, policy, password string) map[string]partRow {
 			trial + "volumeClaimTemplates.0.spec.accessModes.0 gone",
 			trial + "volumeClaimTemplates.0.spec.resources.requests.storage gone",
 		}},
-		"the trial's claim is larger":       {on, "    storage: {size: 5Gi}", []string{trial + `volumeClaimTemplates.0.spec.resources.requests.storage = "5Gi"`}},
-		"the trial's claim is of a class":   {on, "    storage: {className: fast}", []string{trial + `volumeClaimTemplates.0.spec.storageClassName = "fast"`}},
-		"the trial gets more memory":        {on, "    resources: {limits: {memory: 1Gi}}", []string{trial + `template.spec.containers.0.resources.limits.memory = "1Gi"`}},
-		"the trial's traffic is restricted": {on, "networkPolicy: {enabled: true}", []string{"+ NetworkPolicy/ekiden-manager", "+ NetworkPolicy/ekiden-trial-postgres"}},
+		"the trial's claim is larger":     {on, "    storage: {size: 5Gi}", []string{trial + `volumeClaimTemplates.0.spec.resources.requests.storage = "5Gi"`}},
+		"the trial's claim is of a class": {on, "    storage: {className: fast}", []string{trial + `volumeClaimTemplates.0.spec.storageClassName = "fast"`}},
+		"the trial gets more memory":      {on, "    resources: {limits: {memory: 1Gi}}", []string{trial + `template.spec.containers.0.resources.limits.memory = "1Gi"`}},
+		"the trial's traffic is restricted": {on, "networkPolicy: {enabled: true}", []string{
+			"+ NetworkPolicy/ekiden-check", "+ NetworkPolicy/ekiden-manager", "+ NetworkPolicy/ekiden-trial-postgres", "+ NetworkPolicy/ekiden-uninstall",
+		}},
 
 		"the API server has another port": {"networkPolicy:\n  enabled: true", "  apiServerPorts: [8443]", []string{
 			policy + "egress.0.ports.2.port = 8443", policy + "egress.0.ports.3.port = 5432",
 			policy + "egress.0.ports.4.port gone", policy + "egress.0.ports.4.protocol gone",
+			ofCheck + "egress.0.ports.2.port = 8443", ofCheck + "egress.0.ports.3.port = 5432",
+			ofCheck + "egress.0.ports.4.port gone", ofCheck + "egress.0.ports.4.protocol gone",
+			ofUninstall + "egress.0.ports.2.port = 8443", ofUninstall + "egress.0.ports.3.port gone", ofUninstall + "egress.0.ports.3.protocol gone",
 		}},
-		"Postgres has another port": {"networkPolicy:\n  enabled: true", "  postgresPorts: [6432]", []string{policy + "egress.0.ports.4.port = 6432"}},
+		"Postgres has another port": {"networkPolicy:\n  enabled: true", "  postgresPorts: [6432]", []string{
+			policy + "egress.0.ports.4.port = 6432", ofCheck + "egress.0.ports.4.port = 6432",
+		}},
+		"nothing runs at the uninstallation": {"networkPolicy:\n  enabled: true", "uninstall: {releaseFinalizers: false}", []string{
+			"- NetworkPolicy/ekiden-uninstall",
+			"- ClusterRole/ekiden-uninstall", "- ClusterRoleBinding/ekiden-uninstall", "- Job/ekiden-uninstall", "- Role/ekiden-uninstall",
+			"- RoleBinding/ekiden-uninstall", "- ServiceAccount/ekiden-uninstall",
+		}},
 		"only some read metrics": {"networkPolicy:\n  enabled: true", "  metricsFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}]", []string{
 			policy + `ingress.1.from.0.namespaceSelector.matchLabels.name = "monitoring"`,
 		}},

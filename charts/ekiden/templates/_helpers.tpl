@@ -23,6 +23,15 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end -}}
 {{- end }}
 
+{{/* Name of the image of manager or segment: ekiden.ownImage (list $ "manager"). There is none that could be a default. */}}
+{{- define "ekiden.ownImage" -}}
+{{- $root := index . 0 -}}
+{{- $image := (index $root.Values (index . 1)).image -}}
+{{- $none := printf "There is no image of the %s: no images are published yet. Build them with `make images`, push them to a registry of yours, and set %s.image.repository to the name there" (index . 1) (index . 1) -}}
+{{- $_ := required $none $image.repository -}}
+{{- include "ekiden.image" (list $root $image) -}}
+{{- end }}
+
 {{/* What a container of the manager's image may do: nothing beyond restricted Pod Security. */}}
 {{- define "ekiden.containerSecurityContext" -}}
 allowPrivilegeEscalation: false
