@@ -47,6 +47,9 @@ its name. A right that no story makes use of fails the tests.
 		if p.Asked != "" {
 			why += "; asked by " + p.Asked
 		}
+		if p.Rarely != "" {
+			why += "; only " + p.Rarely
+		}
 		fmt.Fprintf(page, "| %s | %s |\n", p.Right, why)
 	}
 	page.WriteString("\n## The end of an installation\n\nAccount `ekiden-uninstall`, which is there while `manager uninstall` runs.\n\n| right |\n|---|\n")
@@ -83,7 +86,7 @@ func together(purposes []Purpose) []Purpose {
 		if n := len(lines); n > 0 {
 			last := lines[n-1]
 			p.Verb, last.Verb = last.Verb+", "+p.Verb, p.Verb
-			if last == (Purpose{Right: Right{p.Group, p.Resource, last.Verb, p.Name}, Why: p.Why, Asked: p.Asked}) {
+			if last == (Purpose{Right: Right{p.Group, p.Resource, last.Verb, p.Name}, Why: p.Why, Asked: p.Asked, Rarely: p.Rarely}) {
 				lines[n-1] = p
 				continue
 			}

@@ -4,8 +4,9 @@ package rights
 type Purpose struct {
 	Right
 	Why string
-	// Asked says who asks for the right where the account makes no request of its own with it. Such a right shows in no audit log.
-	Asked string
+	// Asked says who asks for the right where the account makes no request of its own with it, Rarely when else it is used than in
+	// any story. Such rights show in no audit log.
+	Asked, Rarely string
 }
 
 const (
@@ -14,42 +15,44 @@ const (
 	leases    = "coordination.k8s.io"
 	// owner is who asks whether an account may name an owner that is not to go before its dependents.
 	owner = "the admission plugin OwnerReferencesPermissionEnforcement"
+	// crash is when an object is there that the manager does not know to have made.
+	crash = "after a crash between two writes"
 )
 
 // Manager are the purposes of the manager's rights.
 func Manager() []Purpose {
 	all := []Purpose{
-		{Right{"", "configmaps", "get", ""}, "reads the ConfigMap that input.from of a run names", ""},
-		{Right{"", "events", "list", ""}, "finds out why a Job has no pod: a quota or a policy that refuses it shows only there", ""},
-		{Right{"", "namespaces", "get", ""}, "sees whether a namespace is being deleted before it makes a login there", ""},
-		{Right{"", "secrets", "create", ""}, "keeps the login of a namespace there, for the pods of its runs", ""},
-		{Right{"", "secrets", "get", "ekiden-postgres"}, "reads that login back", ""},
-		{Right{"batch", "jobs", "create", ""}, "makes a Job for each segment, and for each look at a tool server", ""},
-		{Right{"batch", "jobs", "delete", ""}, "stops a run that was cancelled, and clears a Job that is over", ""},
-		{Right{"batch", "jobs", "get", ""}, "looks whether a Job of the name is its own", ""},
-		{Right{leases, "leases", "create", ""}, "makes the lease of leader election", ""},
-		{Right{leases, "leases", "get", "ekiden-manager"}, "reads who leads", ""},
-		{Right{leases, "leases", "update", "ekiden-manager"}, "takes, renews and returns the lease", ""},
-		{Right{ours, "agentdefinitions/finalizers", "update", ""}, "owns the revisions of a definition", owner},
-		{Right{ours, "agentruns/finalizers", "update", ""}, "owns the Jobs and the requests of a run", owner},
-		{Right{ours, "toolservers/finalizers", "update", ""}, "owns the Jobs that look at a tool server", owner},
-		{Right{ours, "agentdefinitions/status", "patch", ""}, "says whether a definition compiled, and which revision is current", ""},
-		{Right{ours, "agentpolicies/status", "patch", ""}, "says whether a policy is in force", ""},
-		{Right{ours, "agentruns/status", "patch", ""}, "says how a run stands", ""},
-		{Right{ours, "approvalrequests/status", "patch", ""}, "says how a request stands", ""},
-		{Right{ours, "toolservers/status", "patch", ""}, "says which tools a server has", ""},
-		{Right{ours, "agentruns", "get", ""}, "looks at a run itself before it acts for the last time", ""},
-		{Right{ours, "agentruns", "patch", ""}, "puts its finalizer on a run, and takes it off", ""},
-		{Right{ours, "agentruns", "delete", ""}, "deletes a run whose time to live is over", ""},
-		{Right{ours, "approvalrequests", "create", ""}, "asks people, and tries whether the guard of decisions is in force", ""},
-		{Right{ours, "approvalrequests", "get", ""}, "looks at a request itself before it honours a decision", ""},
-		{Right{ours, "approvalrequests", "manage", ""}, "is who makes requests: the guard of decisions lets nobody else", "the policy ekiden-approval-decision"},
-		{Right{ours, "definitionrevisions", "create", ""}, "makes a revision of a definition that compiled", ""},
-		{Right{ours, "definitionrevisions", "delete", ""}, "prunes revisions that nothing uses", ""},
-		{Right{ours, "definitionrevisions", "get", ""}, "looks whether a revision of the name has the content", ""},
-		{Right{"events.k8s.io", "events", "create", ""}, "tells of each change of a reason", ""},
-		{Right{"events.k8s.io", "events", "patch", ""}, "counts an Event that comes again", ""},
-		{Right{"", "events", "create", ""}, "tells of a change of leaders", ""},
+		{Right{"", "configmaps", "get", ""}, "reads the ConfigMap that input.from of a run names", "", ""},
+		{Right{"", "events", "list", ""}, "finds out why a Job has no pod: a quota or a policy that refuses it shows only there", "", ""},
+		{Right{"", "namespaces", "get", ""}, "sees whether a namespace is being deleted before it makes a login there", "", ""},
+		{Right{"", "secrets", "create", ""}, "keeps the login of a namespace there, for the pods of its runs", "", ""},
+		{Right{"", "secrets", "get", "ekiden-postgres"}, "reads that login back", "", ""},
+		{Right{"batch", "jobs", "create", ""}, "makes a Job for each segment, and for each look at a tool server", "", ""},
+		{Right{"batch", "jobs", "delete", ""}, "stops a run that was cancelled, and clears a Job that is over", "", ""},
+		{Right{"batch", "jobs", "get", ""}, "looks whether a Job of the name is its own", "", ""},
+		{Right{leases, "leases", "create", ""}, "makes the lease of leader election", "", ""},
+		{Right{leases, "leases", "get", "ekiden-manager"}, "reads who leads", "", ""},
+		{Right{leases, "leases", "update", "ekiden-manager"}, "takes, renews and returns the lease", "", ""},
+		{Right{ours, "agentdefinitions/finalizers", "update", ""}, "owns the revisions of a definition", owner, ""},
+		{Right{ours, "agentruns/finalizers", "update", ""}, "owns the Jobs and the requests of a run", owner, ""},
+		{Right{ours, "toolservers/finalizers", "update", ""}, "owns the Jobs that look at a tool server", owner, ""},
+		{Right{ours, "agentdefinitions/status", "patch", ""}, "says whether a definition compiled, and which revision is current", "", ""},
+		{Right{ours, "agentpolicies/status", "patch", ""}, "says whether a policy is in force", "", ""},
+		{Right{ours, "agentruns/status", "patch", ""}, "says how a run stands", "", ""},
+		{Right{ours, "approvalrequests/status", "patch", ""}, "says how a request stands", "", ""},
+		{Right{ours, "toolservers/status", "patch", ""}, "says which tools a server has", "", ""},
+		{Right{ours, "agentruns", "get", ""}, "looks whether a run is gone before it ends it in Postgres", "", "where an object went away behind the manager"},
+		{Right{ours, "agentruns", "patch", ""}, "puts its finalizer on a run, and takes it off", "", ""},
+		{Right{ours, "agentruns", "delete", ""}, "deletes a run whose time to live is over", "", ""},
+		{Right{ours, "approvalrequests", "create", ""}, "asks people, and tries whether the guard of decisions is in force", "", ""},
+		{Right{ours, "approvalrequests", "get", ""}, "looks whether a request of the name is its own", "", crash},
+		{Right{ours, "approvalrequests", "manage", ""}, "is who makes requests: the guard of decisions lets nobody else", "the policy ekiden-approval-decision", ""},
+		{Right{ours, "definitionrevisions", "create", ""}, "makes a revision of a definition that compiled", "", ""},
+		{Right{ours, "definitionrevisions", "delete", ""}, "prunes revisions that nothing uses", "", ""},
+		{Right{ours, "definitionrevisions", "get", ""}, "looks whether a revision of the name has the content", "", crash},
+		{Right{"events.k8s.io", "events", "create", ""}, "tells of each change of a reason", "", ""},
+		{Right{"events.k8s.io", "events", "patch", ""}, "counts an Event that comes again", "", "when the same is told twice within minutes"},
+		{Right{"", "events", "create", ""}, "tells of a change of leaders", "", ""},
 	}
 	for resource, why := range map[string]string{
 		"agentdefinitions": "compiles definitions", "agentpolicies": "puts policies in force", "agentruns": "carries out runs",
@@ -68,5 +71,8 @@ func Manager() []Purpose {
 
 // watching are the two verbs of a cache.
 func watching(group, resource, why string) []Purpose {
-	return []Purpose{{Right{group, resource, "list", ""}, why, ""}, {Right{group, resource, "watch", ""}, why, ""}}
+	return []Purpose{
+		{Right{group, resource, "list", ""}, why, "", "where an API server does not begin a watch with what is there"},
+		{Right{group, resource, "watch", ""}, why, "", ""},
+	}
 }

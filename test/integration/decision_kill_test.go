@@ -219,7 +219,7 @@ func TestAZombieInACall(t *testing.T) {
 			r := d.start("zombie")
 			<-arrived
 			pids := processes(t, "segment", "--run="+string(r.UID)) // that of an earlier segment may still be leaving
-			stopped := slices.DeleteFunc(pids, func(pid int) bool { return syscall.Kill(pid, syscall.SIGSTOP) != nil })
+			stopped := slices.DeleteFunc(pids, func(pid int) bool { return !d.halt(pid) })
 			if len(stopped) == 0 {
 				t.Fatal("no process was stopped")
 			}

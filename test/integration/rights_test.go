@@ -45,7 +45,7 @@ func idle() error {
 		return err
 	}
 	for _, p := range rights.Manager() {
-		if p.Asked != "" {
+		if p.Asked+p.Rarely != "" {
 			used[p.Right] = true
 		}
 	}

@@ -275,6 +275,28 @@ func processes(t *testing.T, program, word string) []int {
 	return pids
 }
 
+// halt stops a process, and reports whether there is one. The signal is on its way when it is sent: threads that run on another
+// processor go on until it arrives.
+func (s *story) halt(pid int) bool {
+	s.Helper()
+	if syscall.Kill(pid, syscall.SIGSTOP) != nil {
+		return false
+	}
+	there := true
+	s.eventually(fmt.Sprintf("process %d stands still", pid), func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if there = err == nil && len(threads) > 0; !there {
+			return true
+		}
+		return !slices.ContainsFunc(threads, func(name string) bool {
+			stat, err := os.ReadFile(name)
+			_, state, _ := strings.Cut(string(stat), ") ") // the program's name, in brackets, is ours and has none
+			return err == nil && !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "Z")
+		})
+	})
+	return there
+}
+
 // kill ends processes at once. One that is gone already is as good as killed.
 func kill(t *testing.T, pids ...int) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/hack/cluster"
+	"github.com/ekiden-dev/ekiden/hack/rights"
 	"github.com/ekiden-dev/ekiden/test/given"
 )
 
@@ -86,6 +88,7 @@ func TestGoodbye(t *testing.T) {
 
 			w.uninstall(s)
 			s.released()
+			s.used()
 			s.delete(s.get("over"))
 			s.delete(s.get("doomed"))
 			s.forge()
@@ -154,6 +157,33 @@ func (s *story) released() {
 	for _, r := range runs.Items {
 		if len(r.Finalizers) > 0 {
 			s.Errorf("run %s has the finalizers %v", r.Name, r.Finalizers)
+		}
+	}
+}
+
+// used checks that whoever prepares the end makes use of all that it may. It looks at a run anew only if that changes meanwhile.
+func (s *story) used() {
+	s.Helper()
+	objects, err := rights.Manifests(filepath.Join(s.repo, "config", "uninstall"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	granted, err := rights.Of("ekiden-uninstall", objects)
+	if err != nil || len(granted) == 0 {
+		s.Fatalf("it has no rights (%v)", err)
+	}
+	log, err := os.Open(filepath.Join(s.cluster.Dir, "logs", "audit.jsonl"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer log.Close()
+	used, err := rights.Used(log, "system:serviceaccount:"+cluster.ManagerNamespace+":ekiden-uninstall", granted)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, r := range granted {
+		if !used[r] && r != (rights.Right{Group: v1alpha1.GroupVersion.Group, Resource: "agentruns", Verb: "get"}) {
+			s.Errorf("the end was prepared without the right to %s", r)
 		}
 	}
 }
