@@ -98,7 +98,7 @@ const (
 	// ReasonStarting surfaces when a segment's pod has been asked for and has not begun.
 	ReasonStarting = "Starting"
 	// ReasonPodQueued surfaces when a segment's pod is held back by a queue such as Kueue: its Job is suspended, or the pod waits
-	// behind a scheduling gate. No time counts meanwhile.
+	// behind a scheduling gate. No time counts meanwhile. If the queue does not exist, correct its name and delete the Job.
 	ReasonPodQueued = "PodQueued"
 	// ReasonRunning surfaces when a segment works on the run.
 	ReasonRunning = "Running"

@@ -32,7 +32,7 @@ var remedies = map[string]string{
 	v1alpha1.ReasonLedgerRolledBack:    "Nothing is done twice; start another run if the task still stands.",
 
 	// What a run waits for, or was refused: reasons of definitions, tool servers and approval requests.
-	v1alpha1.ReasonPodQueued:          "No time counts meanwhile.",
+	v1alpha1.ReasonPodQueued:          "No time counts meanwhile. If the queue does not exist, correct its name and delete the Job.",
 	v1alpha1.ReasonToolServerNotFound: "Apply it, and the definition compiles.",
 	v1alpha1.ReasonToolServerNotReady: "The definition compiles by itself once they are.",
 	v1alpha1.ReasonToolNotFound:       "Correct the name, or change spec.release of the ToolServer to have its tools discovered again.",
