@@ -176,7 +176,7 @@ func (s *story) used() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer log.Close()
+	defer log.Close() //nolint:errcheck // it was only read
 	used, err := rights.Used(log, "system:serviceaccount:"+cluster.ManagerNamespace+":ekiden-uninstall", granted)
 	if err != nil {
 		s.Fatal(err)

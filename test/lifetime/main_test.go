@@ -62,7 +62,7 @@ func root() string {
 // begin starts a cluster whose programs and manifests are those of a folder.
 func begin(t *testing.T, repo string) *story {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ekiden-lifetime-")
+	dir, err := os.MkdirTemp("", "ekiden-lifetime-") //nolint:usetesting // it outlives a test that failed, for whoever looks why
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func begin(t *testing.T, repo string) *story {
 			t.Logf("logs of the cluster are in %s", dir)
 			return
 		}
-		_ = os.RemoveAll(dir) //nolint:errcheck // of a folder for temporary files
+		_ = os.RemoveAll(dir)
 	})
 	s.api = s.as("")
 	return s
