@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -136,13 +135,9 @@ func (k Check) stamped(ctx context.Context, c client.Client) (string, error) {
 
 // led says whether somebody works.
 func (k Check) led(ctx context.Context, c client.Client) (string, error) {
-	var lease coordinationv1.Lease
-	// One that is not there is held by nobody.
-	if err := client.IgnoreNotFound(c.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: Lease}, &lease)); err != nil {
-		return "", fmt.Errorf("reading the lease %s/%s: %w", k.Namespace, Lease, err)
+	leader, err := holder(ctx, c, k.Namespace, time.Now())
+	if err != nil || leader != "" {
+		return "", err
 	}
-	if HeldBy(lease, time.Now()) == "" {
-		return fmt.Sprintf("nobody holds the lease %s/%s: look at the manager's pods and their log", k.Namespace, Lease), nil
-	}
-	return "", nil
+	return fmt.Sprintf("nobody holds the lease %s/%s: look at the manager's pods and their log", k.Namespace, Lease), nil
 }

@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +19,6 @@ import (
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 )
-
-// Lease is the name of the lease that the managers hold in their namespace.
-const Lease = "ekiden-manager"
 
 // Uninstall says whose end is prepared.
 type Uninstall struct {
@@ -110,30 +106,11 @@ func inTheWay(pods []corev1.Pod) string {
 
 // leased says who holds the lease, or nothing.
 func (u Uninstall) leased(ctx context.Context, c client.Client) (string, error) {
-	var lease coordinationv1.Lease
-	err := c.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: Lease}, &lease)
-	if apierrors.IsNotFound(err) {
-		return "", nil
+	leader, err := holder(ctx, c, u.Namespace, u.now())
+	if err != nil || leader == "" {
+		return "", err
 	}
-	if err != nil {
-		return "", fmt.Errorf("reading the lease %s/%s: %w", u.Namespace, Lease, err)
-	}
-	if holder := HeldBy(lease, u.now()); holder != "" {
-		return fmt.Sprintf("%s holds the lease %s", holder, Lease), nil
-	}
-	return "", nil
-}
-
-// HeldBy is who holds a lease at an instant: nobody if it was given back or not renewed in time.
-func HeldBy(lease coordinationv1.Lease, now time.Time) string {
-	s := lease.Spec
-	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
-		return ""
-	}
-	if now.After(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
-		return ""
-	}
-	return *s.HolderIdentity
+	return fmt.Sprintf("%s holds the lease %s", leader, Lease), nil
 }
 
 func (u Uninstall) now() time.Time {
