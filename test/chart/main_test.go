@@ -4,9 +4,7 @@ package chart
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/ekiden-dev/ekiden/test/apitest"
 )
 
 const (
@@ -110,23 +109,12 @@ type objects map[string]*unstructured.Unstructured
 func read(t *testing.T, text []byte) objects {
 	t.Helper()
 	found := objects{}
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return found
-		}
-		if err != nil {
-			t.Fatalf("reading YAML: %v", err)
-		}
-		if len(o.Object) == 0 {
-			continue
-		}
+	for _, o := range apitest.Objects(t, text) {
 		name := o.GetKind() + "/" + o.GetName()
 		if found[name] != nil {
 			t.Fatalf("%s is there twice", name)
 		}
 		found[name] = o
 	}
+	return found
 }
