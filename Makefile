@@ -69,11 +69,11 @@ test: build bin/devcluster bin/helm test-pure test-store test-chart test-crd tes
 .PHONY: test-pure
 test-pure: ## Decisions, laws and stories: need nothing.
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(chart|crd|integration|lifetime)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
+	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(chart|cost|crd|integration|lifetime)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
 
 .PHONY: test-store
 test-store: ## The ports to Postgres against a real server, which is started if EKIDEN_TEST_DSN names none.
-	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/...
+	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/... ./test/cost/...
 
 .PHONY: test-chart
 test-chart: bin/helm ## The chart against config/, without a cluster.

@@ -165,6 +165,19 @@ func TestARunOfOneSegmentCostsFewWrites(t *testing.T) {
 	}
 }
 
+func TestAFurtherSegmentCostsFewWrites(t *testing.T) {
+	t.Parallel()
+	s := tell(t, slow(part("one ")), slow(part("two ")), answer("three")).setUp(given.Slices())
+	s.start("counted")
+	s.want(s.finished("counted"), v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
+	s.told("counted", v1alpha1.ReasonCompleted)
+	writes := managerWrites(t, s.namespace, "counted")
+	t.Logf("%d writes: %s", len(writes), strings.Join(writes, ", "))
+	if most := 8 + 2*5; len(s.jobs()) != 3 || len(writes) > most {
+		t.Errorf("%d API writes for %d segments, at most %d are promised for three", len(writes), len(s.jobs()), most)
+	}
+}
+
 // managerWrites are the manager's writes for one run: to the run, its Jobs and Secrets, and its Events.
 func managerWrites(t *testing.T, namespace, run string) []string {
 	t.Helper()

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -42,8 +41,10 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	_, file, _, _ := runtime.Caller(0)
-	repo := filepath.Join(filepath.Dir(file), "..", "..")
+	repo, err := filepath.Abs(filepath.Join("..", "..")) // tests run in the folder of their package
+	if err != nil {
+		return 1, err
+	}
 	node, err := cluster.NodeFromEnvironment()
 	if err != nil {
 		return 1, err

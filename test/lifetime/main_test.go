@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -55,8 +54,11 @@ func TestMain(m *testing.M) {
 
 // root is the folder of the repository.
 func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	dir, err := filepath.Abs(filepath.Join("..", "..")) // tests run in the folder of their package
+	if err != nil {
+		panic(err)
+	}
+	return dir
 }
 
 // begin starts a cluster whose programs and manifests are those of a folder.

@@ -162,6 +162,16 @@ func Exec(ctx context.Context, dsn, sql string) error {
 	return err
 }
 
+// QueryRow reads the first row of a query.
+func QueryRow(ctx context.Context, dsn, sql string, args []any, into ...any) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return conn.QueryRow(ctx, sql, args...).Scan(into...)
+}
+
 // prepare makes the server, the manager's login, and a migrated database to copy.
 func prepare() error {
 	s, err := Start(Options{})

@@ -21,6 +21,7 @@ type Proxy struct {
 	ready    atomic.Int64 // ReadyForQuery outside a transaction
 	started  atomic.Int64 // sessions, each of which begins with one
 	lose     atomic.Int64 // counts down to the transaction that is not answered
+	sent     atomic.Int64 // bytes from client to server
 	refuse   atomic.Bool
 	mu       sync.Mutex
 	open     map[net.Conn]struct{}
@@ -47,6 +48,9 @@ func NewProxy(t testing.TB, dsn string) *Proxy {
 
 // Transactions is how many transactions have ended.
 func (p *Proxy) Transactions() int { return int(p.ready.Load() - p.started.Load()) }
+
+// Sent is how many bytes clients have sent, greetings included.
+func (p *Proxy) Sent() int64 { return p.sent.Load() }
 
 // Lose lets a transaction reach the server, waits until it was carried out, and cuts the connection instead of telling.
 // It is the one after so many that are answered.
@@ -90,7 +94,7 @@ func (p *Proxy) serve() {
 			delete(p.open, server)
 			p.mu.Unlock()
 		}
-		go func() { _, _ = io.Copy(server, client); end() }()
+		go func() { _, _ = io.Copy(io.MultiWriter((*counter)(&p.sent), server), client); end() }()
 		go func() { p.answers(client, server); end() }()
 	}
 }
@@ -127,4 +131,12 @@ func (p *Proxy) answers(client io.Writer, server io.Reader) {
 		}
 		held = held[:0]
 	}
+}
+
+// counter counts the bytes that are written to it.
+type counter atomic.Int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	(*atomic.Int64)(c).Add(int64(len(b)))
+	return len(b), nil
 }
