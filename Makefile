@@ -69,11 +69,11 @@ test: build bin/devcluster bin/helm test-pure test-store test-chart test-crd tes
 .PHONY: test-pure
 test-pure: ## Decisions, laws and stories: need nothing.
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(chart|cost|crd|integration|lifetime)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
+	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(chart|corpus|cost|crd|integration|lifetime)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
 
 .PHONY: test-store
 test-store: ## The ports to Postgres against a real server, which is started if EKIDEN_TEST_DSN names none.
-	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/... ./test/cost/...
+	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/... ./test/cost/... ./test/corpus/...
 
 .PHONY: test-chart
 test-chart: bin/helm ## The chart against config/, without a cluster.
@@ -100,6 +100,10 @@ test-devcluster: images bin/devcluster ## The development cluster itself: its ow
 	cd hack/devcluster && DEVCLUSTER='$(CURDIR)/bin/devcluster' $(GO) test -trimpath ./...
 
 ##@ Before a change is done
+
+.PHONY: mutants
+mutants: ## Plant the bugs of docs/reference/mutants.md, one after the other, and fail if a test does not find one. MUTANT=name plants one.
+	$(GO) run ./hack/mutants/cmd/mutants --only '$(MUTANT)'
 
 .PHONY: verify
 verify: ## Fail if generating, tidying or linting would change or find anything.

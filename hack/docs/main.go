@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ekiden-dev/ekiden/hack/mutants"
 	"github.com/ekiden-dev/ekiden/hack/rights"
 )
 
@@ -21,6 +22,7 @@ var pages = []struct {
 	{"docs/reference/api.md", kinds},
 	{"docs/reference/metrics.md", metrics},
 	{"docs/reference/rights.md", rights.Page},
+	{"docs/reference/mutants.md", mutants.Page},
 	{"docs/guides/troubleshooting.md", troubleshooting},
 	{"examples/gitops/argocd/argocd-cm.yaml", argocd},
 }
