@@ -21,13 +21,14 @@ import (
 // Ekiden could be installed from a chart.
 const previous = "d38f039"
 
-// TestUpgrade installs the version before, lets one run wait for people and another one work, and installs this version over
-// it. Each goes on with the new manager; nothing is asked of the model or done by a tool again.
-func TestUpgrade(t *testing.T) {
+// TestUpgradeAndBack installs the version before, lets one run wait for people and another one work, and installs this version over
+// it. Each goes on with the new manager; nothing is asked of the model or done by a tool again. Then somebody takes the upgrade back
+// while runs of this version wait and work: the manager before goes on with them, on tables that are newer than it.
+func TestUpgradeAndBack(t *testing.T) {
 	t.Parallel()
 	s := begin(t, before(t))
 	s.install()
-	s.employ(refunding("parked"), slow("working"), refunding("afterwards"))
+	s.employ(refunding("parked"), slow("working"), refunding("afterwards"), refunding("parked-back"), slow("working-back"))
 	s.start("parked")
 	s.until("parked", v1alpha1.RunWaiting)
 	s.start("working")
@@ -56,6 +57,22 @@ func TestUpgrade(t *testing.T) {
 	if !strings.Contains(got, first[0]) || !strings.Contains(got, next("segment")) {
 		t.Errorf("the segments had the images %s", got)
 	}
+
+	s.start("parked-back")
+	s.until("parked-back", v1alpha1.RunWaiting)
+	s.start("working-back")
+	s.asked(9)
+	before := s.images()
+	s.takeBack()
+	if got := s.images(); !slices.Equal(got, before) {
+		t.Fatalf("taking the upgrade back made or lost segments: %v, then %v", before, got)
+	}
+	s.model.Open("working-back")
+	s.until("working-back", v1alpha1.RunSucceeded)
+	s.approve()
+	s.until("parked-back", v1alpha1.RunSucceeded)
+	s.wantSaid(10)
+	s.wantRefunds(3)
 }
 
 // before makes a folder with the version before: its programs and its manifests.
@@ -110,7 +127,18 @@ func (s *story) upgrade() {
 		args = append(args, "--image", next(program)+"="+filepath.Join(s.repo, "bin", program))
 	}
 	run(s.T, s.repo, filepath.Join(s.repo, "bin", "devcluster"), args...)
-	manifests := strings.ReplaceAll(s.kubectl("kustomize", filepath.Join(s.repo, "config", "default")), ":dev", ":next")
+	s.apply(strings.ReplaceAll(s.kubectl("kustomize", filepath.Join(s.repo, "config", "default")), ":dev", ":next"))
+}
+
+// takeBack applies config/default of the version before.
+func (s *story) takeBack() {
+	s.Helper()
+	s.apply(s.kubectl("kustomize", filepath.Join(s.cluster.Repo, "config", "default")))
+}
+
+// apply applies manifests as who upgrades does, and waits for the manager that they say.
+func (s *story) apply(manifests string) {
+	s.Helper()
 	if _, err := s.cluster.KubectlIn(s.Context(), manifests, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		s.Fatal(err)
 	}
