@@ -36,6 +36,11 @@ type AgentDefinitionSpec struct {
 	// +optional
 	OnToolFailure OnToolFailure `json:"onToolFailure,omitempty"`
 
+	// onIndeterminate says what follows when nobody knows whether a call took effect, and no probe of its tool can tell. Unset
+	// means TellModel.
+	// +optional
+	OnIndeterminate OnIndeterminate `json:"onIndeterminate,omitempty"`
+
 	// limits bound each run of the agent. Unset means the default of each limit.
 	// +optional
 	Limits Limits `json:"limits,omitempty,omitzero"`
@@ -91,6 +96,19 @@ const (
 	ToolFailureTellModel OnToolFailure = "TellModel"
 	// ToolFailureFailRun ends the run, for tools that are the source of truth.
 	ToolFailureFailRun OnToolFailure = "FailRun"
+)
+
+// OnIndeterminate says what follows when nobody knows whether a call took effect.
+// +kubebuilder:validation:Enum=TellModel;Ask;FailRun
+type OnIndeterminate string
+
+const (
+	// IndeterminateTellModel tells the model that nobody knows. Each later call of the tool that is no Read needs an approval.
+	IndeterminateTellModel OnIndeterminate = "TellModel"
+	// IndeterminateAsk asks a person whether it happened, or whether to try again. The run waits for the answer.
+	IndeterminateAsk OnIndeterminate = "Ask"
+	// IndeterminateFailRun ends the run.
+	IndeterminateFailRun OnIndeterminate = "FailRun"
 )
 
 // Sampling shapes each answer of the model.

@@ -3,19 +3,26 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ApprovalType says what a request asks.
-// +kubebuilder:validation:Enum=Call
+// +kubebuilder:validation:Enum=Call;Indeterminate
 type ApprovalType string
 
-// ApprovalCall asks whether a call may run.
-const ApprovalCall ApprovalType = "Call"
+const (
+	// ApprovalCall asks whether a call may run.
+	ApprovalCall ApprovalType = "Call"
+	// ApprovalIndeterminate asks what came of a call that was sent.
+	ApprovalIndeterminate ApprovalType = "Indeterminate"
+)
 
 // ApprovalRequestSpec is one question, and the answer to it.
 //
 // +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type && self.call == oldSelf.call && self.runRef == oldSelf.runRef && self.requester == oldSelf.requester && has(self.policy) == has(oldSelf.policy) && (!has(self.policy) || self.policy == oldSelf.policy) && self.pool == oldSelf.pool && self.seat == oldSelf.seat && self.seats == oldSelf.seats && has(self.note) == has(oldSelf.note) && (!has(self.note) || self.note == oldSelf.note) && self.expiresAt == oldSelf.expiresAt",message="only spec.decision can be set: what is asked does not change"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || (has(self.decision) && self.decision == oldSelf.decision)",message="spec.decision is final: a request is decided once"
+// +kubebuilder:validation:XValidation:rule="!has(self.decision) || self.decision.verdict in (self.type == 'Indeterminate' ? ['Happened', 'NotHappened', 'Retry'] : ['Approved', 'Denied'])",message="spec.decision.verdict answers another question: a request of type Call takes Approved or Denied, one of type Indeterminate takes Happened, NotHappened or Retry",fieldPath=".decision.verdict"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Indeterminate' || (self.seats == 1 && self.call.effect != 'Read')",message="what came of a call is asked of one person, and not of a call that only reads"
 // +kubebuilder:validation:XValidation:rule="self.seat <= self.seats",message="spec.seat counts up to spec.seats",fieldPath=".seat"
 type ApprovalRequestSpec struct {
-	// type is what is asked. Call asks whether a call may run.
+	// type is what is asked. Call asks whether a call may run, and is answered with Approved or Denied. Indeterminate asks what came
+	// of a call that was sent and of which nobody knows, and is answered with Happened, NotHappened or Retry.
 	// +required
 	Type ApprovalType `json:"type,omitempty"`
 
@@ -27,7 +34,7 @@ type ApprovalRequestSpec struct {
 	// +required
 	RunRef RunReference `json:"runRef,omitempty,omitzero"`
 
-	// requester is who the run acts for. They cannot approve.
+	// requester is who the run acts for. They cannot decide.
 	// +required
 	Requester Principal `json:"requester,omitempty,omitzero"`
 
@@ -65,7 +72,8 @@ type ApprovalRequestSpec struct {
 	// +required
 	ExpiresAt metav1.Time `json:"expiresAt,omitempty,omitzero"`
 
-	// decision is the answer. It is given once, with kubectl patch or kubectl ekiden approve. Unset means that nobody has decided.
+	// decision is the answer. It is given once, with kubectl patch, kubectl ekiden approve or kubectl ekiden resolve. Unset means
+	// that nobody has decided.
 	// +optional
 	Decision Decision `json:"decision,omitempty,omitzero"`
 }
@@ -131,7 +139,7 @@ type ApprovalPolicyReference struct {
 }
 
 // Verdict is an answer.
-// +kubebuilder:validation:Enum=Approved;Denied
+// +kubebuilder:validation:Enum=Approved;Denied;Happened;NotHappened;Retry
 type Verdict string
 
 const (
@@ -139,6 +147,12 @@ const (
 	VerdictApproved Verdict = "Approved"
 	// VerdictDenied refuses the call; the model is told, with the reason.
 	VerdictDenied Verdict = "Denied"
+	// VerdictHappened says that the call took effect; the model is told, with the reason.
+	VerdictHappened Verdict = "Happened"
+	// VerdictNotHappened says that the call did not take effect; the model is told, with the reason.
+	VerdictNotHappened Verdict = "NotHappened"
+	// VerdictRetry has the call made again, with the same Idempotency-Key.
+	VerdictRetry Verdict = "Retry"
 )
 
 // Decision is the answer of one person.
@@ -162,7 +176,7 @@ type Decision struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Groups []string `json:"groups,omitempty"`
 
-	// reason says why, in words. The model is told the reason of a denial.
+	// reason says why, in words. The model is told the reason of a denial, and what is said of a call that was sent.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -170,7 +184,7 @@ type Decision struct {
 }
 
 // ApprovalPhase is the state of a request in a word. Every one but Pending is final.
-// +kubebuilder:validation:Enum=Pending;Approved;Denied;Expired;Withdrawn
+// +kubebuilder:validation:Enum=Pending;Approved;Denied;Happened;NotHappened;Retry;Expired;Withdrawn
 type ApprovalPhase string
 
 const (
@@ -180,6 +194,12 @@ const (
 	ApprovalApproved ApprovalPhase = "Approved"
 	// ApprovalDenied means that the call does not run.
 	ApprovalDenied ApprovalPhase = "Denied"
+	// ApprovalHappened means that the call took effect, says who decided.
+	ApprovalHappened ApprovalPhase = "Happened"
+	// ApprovalNotHappened means that it did not.
+	ApprovalNotHappened ApprovalPhase = "NotHappened"
+	// ApprovalRetry means that the call is made again.
+	ApprovalRetry ApprovalPhase = "Retry"
 	// ApprovalExpired means that nobody decided in time.
 	ApprovalExpired ApprovalPhase = "Expired"
 	// ApprovalWithdrawn means that the question no longer stands, or that the decision on it is void.
@@ -210,7 +230,8 @@ type ApprovalRequestStatus struct {
 	DecidedAt metav1.Time `json:"decidedAt,omitempty,omitzero"`
 }
 
-// ApprovalRequest is a question to people: may a run make this call? The manager creates it; a person answers with
+// ApprovalRequest is a question to people: may a run make this call, or what came of it? The manager creates it; a person answers
+// with
 //
 //	kubectl patch areq NAME --type merge -p '{"spec":{"decision":{"verdict":"Approved"}}}'
 //
@@ -220,6 +241,7 @@ type ApprovalRequestStatus struct {
 // +kubebuilder:selectablefield:JSONPath=`.spec.pool`
 // +kubebuilder:selectablefield:JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.spec.runRef.name`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,priority=1
 // +kubebuilder:printcolumn:name="Tool",type=string,JSONPath=`.spec.call.tool`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`

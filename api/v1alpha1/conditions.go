@@ -66,6 +66,12 @@ const (
 	ReasonApproved = "Approved"
 	// ReasonDenied surfaces when a request was denied.
 	ReasonDenied = "Denied"
+	// ReasonHappened surfaces when somebody said that a call whose outcome was unknown took effect.
+	ReasonHappened = "Happened"
+	// ReasonNotHappened surfaces when somebody said that a call whose outcome was unknown did not take effect.
+	ReasonNotHappened = "NotHappened"
+	// ReasonRetry surfaces when somebody said that a call whose outcome was unknown is to be made again.
+	ReasonRetry = "Retry"
 	// ReasonExpired surfaces when nobody decided in time. The model is told, and may propose the call again.
 	ReasonExpired = "Expired"
 	// ReasonTooLate surfaces when a decision came after the request had expired. It is worth nothing; a new request comes
@@ -173,6 +179,9 @@ const (
 	// ReasonToolFailed surfaces when a tool answered that it has failed and the definition says onToolFailure: FailRun.
 	// The message says which; start another run once it works.
 	ReasonToolFailed = "ToolFailed"
+	// ReasonCallIndeterminate surfaces when nobody knows whether a call took effect and the definition says onIndeterminate: FailRun.
+	// Find out what the call has done before you start another run.
+	ReasonCallIndeterminate = "CallIndeterminate"
 	// ReasonContractChanged surfaces when a tool server no longer offers a tool as it was when the run started. Change
 	// spec.release of the ToolServer to have its tools discovered again, then start another run.
 	ReasonContractChanged = "ContractChanged"

@@ -79,6 +79,10 @@ type CompiledAgent struct {
 	// +optional
 	OnToolFailure OnToolFailure `json:"onToolFailure,omitempty"`
 
+	// onIndeterminate says what follows when nobody knows whether a call took effect. Unset means TellModel.
+	// +optional
+	OnIndeterminate OnIndeterminate `json:"onIndeterminate,omitempty"`
+
 	// limits bound each run. Every field is set.
 	// +required
 	Limits Limits `json:"limits,omitempty,omitzero"`
@@ -212,6 +216,54 @@ type CompiledTool struct {
 	MaxResultBytes int32 `json:"maxResultBytes,omitempty"`
 
 	// http is the request that a tool of an HTTP server makes. Unset for the tools of an MCP server.
+	// +optional
+	HTTP CompiledRequest `json:"http,omitempty,omitzero"`
+
+	// probe tells whether a call whose outcome is unknown took effect. Unset means that nothing does.
+	// +optional
+	Probe CompiledProbe `json:"probe,omitempty,omitzero"`
+}
+
+// CompiledProbe is how to find out whether a call took effect.
+type CompiledProbe struct {
+	// tool is the name of the tool that is asked, on the same server. It only reads.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Tool string `json:"tool,omitempty"`
+
+	// digest pins the contract of that tool: one that has changed is not asked.
+	// +required
+	// +kubebuilder:validation:MinLength=71
+	// +kubebuilder:validation:MaxLength=71
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Digest string `json:"digest,omitempty"`
+
+	// arguments is the expression that makes its arguments.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Arguments string `json:"arguments,omitempty"`
+
+	// happened is the expression that reads its answer.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Happened string `json:"happened,omitempty"`
+
+	// timeoutSeconds bounds one question, in seconds.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// maxResultBytes bounds what of an answer is read, in bytes.
+	// +required
+	// +kubebuilder:validation:Minimum=256
+	// +kubebuilder:validation:Maximum=1048576
+	MaxResultBytes int32 `json:"maxResultBytes,omitempty"`
+
+	// http is the request that the question makes on an HTTP server. Unset for an MCP server.
 	// +optional
 	HTTP CompiledRequest `json:"http,omitempty,omitzero"`
 }

@@ -208,6 +208,8 @@ const (
 )
 
 // ToolDeclaration says what a tool does.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.effect) || self.effect != 'Read'",message="a tool that only reads needs no probe: its calls are made again",fieldPath=".probe"
 type ToolDeclaration struct {
 	// name is the name of the tool on the server.
 	// +required
@@ -246,6 +248,35 @@ type ToolDeclaration struct {
 	// +kubebuilder:validation:Minimum=256
 	// +kubebuilder:validation:Maximum=1048576
 	MaxResultBytes int32 `json:"maxResultBytes,omitempty"`
+
+	// probe says how to find out whether a call took effect of which nobody knows. Unset means that it cannot be found out.
+	// +optional
+	Probe Probe `json:"probe,omitempty,omitzero"`
+}
+
+// Probe is how to find out whether a call took effect. It has to see also what the server has taken and is still doing: a call
+// that it does not see is made again.
+type Probe struct {
+	// tool is the name of the tool to ask, on the same server. It is declared in spec.tools with the effect Read.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Tool string `json:"tool,omitempty"`
+
+	// arguments is a CEL expression that makes the arguments of the question, a map, such as {'key': key}. It sees args, which are
+	// the arguments of the call in question, and key, which is the Idempotency-Key that went out with it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Arguments string `json:"arguments,omitempty"`
+
+	// happened is a CEL expression that is true if the call took effect and false if it did not, such as size(answer.refunds) > 0.
+	// It sees answer, which is the answer of the tool if that is JSON and else null, and text, which is the answer as it came. If it
+	// fails, or the question does, onIndeterminate of the definition decides.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Happened string `json:"happened,omitempty"`
 }
 
 // ToolServerStatus is what the newest discovery found.

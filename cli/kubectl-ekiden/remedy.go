@@ -25,6 +25,7 @@ var remedies = map[string]string{
 	v1alpha1.ReasonEmptyAnswer:         "Raise sampling.maxOutputTokens if it used them up, else reword the instructions.",
 	v1alpha1.ReasonUnknownTool:         "Nothing of that turn was called. Mention no tools in the instructions that the agent does not have.",
 	v1alpha1.ReasonToolFailed:          "The message says which; start another run once it works.",
+	v1alpha1.ReasonCallIndeterminate:   "Find out what the call has done before you start another run.",
 	v1alpha1.ReasonContractChanged:     "Change spec.release of the ToolServer to have its tools discovered again, then start another run.",
 	v1alpha1.ReasonEgressRefused:       "List the range in the ModelEndpoint if runs may dial it.",
 	v1alpha1.ReasonIncompatibleSession: "Install the version that wrote it, or start another run.",

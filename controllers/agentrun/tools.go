@@ -101,6 +101,9 @@ func redeclared(t v1alpha1.CompiledTool, live *v1alpha1.ToolServer, revision str
 			return fmt.Sprintf("the %s of tool %q of ToolServer %q (spec.tools) is %s, and revision %q was compiled with %s", f.name, t.Tool, live.Name, f.now, revision, f.before)
 		}
 	}
+	if frozen := (v1alpha1.Probe{Tool: t.Probe.Tool, Arguments: t.Probe.Arguments, Happened: t.Probe.Happened}); frozen != d.Probe || reprobed(t.Probe, live) {
+		return fmt.Sprintf("the probe of tool %q of ToolServer %q (spec.tools) is not what revision %q was compiled with", t.Tool, live.Name, revision)
+	}
 	if live.Spec.Type != v1alpha1.ToolServerHTTP {
 		return "" // what such a server offers is compared before each call
 	}
@@ -112,6 +115,16 @@ func redeclared(t v1alpha1.CompiledTool, live *v1alpha1.ToolServer, revision str
 		return fmt.Sprintf("the %s of tool %q of ToolServer %q (spec.http.tools) is not what revision %q was compiled with", field, t.Tool, live.Name, revision)
 	}
 	return ""
+}
+
+// reprobed reports whether the tool that a probe asks is not as it was: it may do more than read.
+func reprobed(p v1alpha1.CompiledProbe, live *v1alpha1.ToolServer) bool {
+	if p.Tool == "" {
+		return false
+	}
+	i := slices.IndexFunc(live.Spec.HTTP.Tools, func(h v1alpha1.HTTPTool) bool { return h.Name == p.Tool })
+	return compile.Declaration(live, p.Tool).Effect != v1alpha1.EffectRead ||
+		live.Spec.Type == v1alpha1.ToolServerHTTP && (i < 0 || rerouted(p.HTTP, live.Spec.HTTP.Tools[i]) != "")
 }
 
 // rerouted names the first field by which a tool's request is another than before, or none.

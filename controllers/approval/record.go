@@ -59,7 +59,7 @@ func report(request *v1alpha1.ApprovalRequest, o *observation, rep decide.Report
 
 func decided(phase v1alpha1.ApprovalPhase) metav1.ConditionStatus {
 	switch phase {
-	case v1alpha1.ApprovalApproved, v1alpha1.ApprovalDenied:
+	case v1alpha1.ApprovalApproved, v1alpha1.ApprovalDenied, v1alpha1.ApprovalHappened, v1alpha1.ApprovalNotHappened, v1alpha1.ApprovalRetry:
 		return metav1.ConditionTrue
 	case v1alpha1.ApprovalExpired, v1alpha1.ApprovalWithdrawn:
 		return metav1.ConditionFalse

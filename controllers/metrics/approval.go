@@ -13,18 +13,21 @@ import (
 
 var approvalsDecided = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "ekiden_approvals_decided_total",
-	Help: "Approval requests that are no longer open, by verdict: approved, denied, expired, too_late (decided after that), withdrawn, same_person (approved twice by one person), or not_guarded (decided while the admission policies were not in force).",
+	Help: "Approval requests that are no longer open, by verdict: approved, denied, happened, not_happened, retry, expired, too_late (decided after that), withdrawn, same_person (approved twice by one person), or not_guarded (decided while the admission policies were not in force).",
 }, []string{"verdict"})
 
 // verdicts are the labels of the reasons with which a request ends.
 var verdicts = map[string]string{
-	v1alpha1.ReasonApproved:   "approved",
-	v1alpha1.ReasonDenied:     "denied",
-	v1alpha1.ReasonExpired:    "expired",
-	v1alpha1.ReasonTooLate:    "too_late",
-	v1alpha1.ReasonWithdrawn:  "withdrawn",
-	v1alpha1.ReasonSamePerson: "same_person",
-	v1alpha1.ReasonNotGuarded: "not_guarded",
+	v1alpha1.ReasonApproved:    "approved",
+	v1alpha1.ReasonDenied:      "denied",
+	v1alpha1.ReasonHappened:    "happened",
+	v1alpha1.ReasonNotHappened: "not_happened",
+	v1alpha1.ReasonRetry:       "retry",
+	v1alpha1.ReasonExpired:     "expired",
+	v1alpha1.ReasonTooLate:     "too_late",
+	v1alpha1.ReasonWithdrawn:   "withdrawn",
+	v1alpha1.ReasonSamePerson:  "same_person",
+	v1alpha1.ReasonNotGuarded:  "not_guarded",
 }
 
 // ApprovalDecided counts a request whose end has just been recorded with the reason.

@@ -32,6 +32,7 @@ var codes = []string{
 	v1alpha1.ReasonEmptyAnswer,
 	v1alpha1.ReasonUnknownTool,
 	v1alpha1.ReasonToolFailed,
+	v1alpha1.ReasonCallIndeterminate,
 	v1alpha1.ReasonContractChanged,
 	v1alpha1.ReasonEgressRefused,
 	v1alpha1.ReasonIncompatibleSession,

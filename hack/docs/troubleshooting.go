@@ -24,7 +24,7 @@ const (
 // fine are the reasons about which nobody has to do anything. Every other one has to say what to do.
 var fine = map[string]bool{
 	"Compiled": true, "Discovering": true, "Discovered": true, "InForce": true,
-	"AwaitingDecision": true, "Approved": true, "Denied": true, "Withdrawn": true, "Guarded": true,
+	"AwaitingDecision": true, "Approved": true, "Denied": true, "Happened": true, "NotHappened": true, "Retry": true, "Withdrawn": true, "Guarded": true,
 	"Admitted": true, "Starting": true, "PodQueued": true, "Running": true, "BackingOff": true, "AwaitingApproval": true, "Cancelling": true,
 	"Completed": true, "Cancelled": true,
 }

@@ -50,7 +50,7 @@ func (s Snapshot) Terms() Terms {
 	}
 	t.trust(ModelCA, e.TLS)
 	for _, tool := range s.Agent.Tools {
-		t.ActSeconds = max(t.ActSeconds, tool.TimeoutSeconds)
+		t.ActSeconds = max(t.ActSeconds, tool.TimeoutSeconds, tool.Probe.TimeoutSeconds)
 	}
 	for _, server := range s.Agent.Servers {
 		if key := server.Credentials.SecretRef; key.Name != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,6 +33,8 @@ type Wait struct {
 
 // Ask is one call that people have to decide on. The manager makes an ApprovalRequest of it for each seat.
 type Ask struct {
+	// Type is what is asked. Empty means Call: may it run?
+	Type v1alpha1.ApprovalType `json:"type,omitempty"`
 	// Turn and Index say which call of the run it is.
 	Turn  int `json:"turn"`
 	Index int `json:"index"`
@@ -84,6 +87,10 @@ func (a Ask) behind(b Ask) bool { return a.Turn > b.Turn || a.Turn == b.Turn && 
 func (a Ask) check() error {
 	p := a.Policy
 	switch {
+	case a.Type != "" && a.Type != v1alpha1.ApprovalCall && a.Type != v1alpha1.ApprovalIndeterminate:
+		return fmt.Errorf("there is no type %q", Clip(string(a.Type), 64))
+	case a.Type == v1alpha1.ApprovalIndeterminate && (a.Seats != 1 || a.Effect == v1alpha1.EffectRead):
+		return errors.New("what came of a call is asked of one person, and not of a call that only reads")
 	case a.Turn < 0 || a.Turn > math.MaxInt32 || a.Index < 0 || a.Index > math.MaxInt32:
 		return errors.New("there is no such turn or index")
 	case a.Tool == "" || len(a.Tool) > 512:
@@ -115,6 +122,8 @@ func (a Ask) check() error {
 type Delivery struct {
 	// Seq orders the deliveries of a run. It rises, perhaps with gaps.
 	Seq int64 `json:"seq"`
+	// Type is what was asked. Empty means Call.
+	Type v1alpha1.ApprovalType `json:"type,omitempty"`
 	// Request is the UID of the ApprovalRequest.
 	Request types.UID `json:"request"`
 	Turn    int       `json:"turn"`
@@ -123,7 +132,7 @@ type Delivery struct {
 	Seat    int32     `json:"seat"`
 	// Seats is how many seats the call had when it was asked about.
 	Seats int32 `json:"seats"`
-	// Phase is Approved, Denied or Expired.
+	// Phase is Approved, Denied or Expired, or for the type Indeterminate Happened, NotHappened, Retry or Expired.
 	Phase v1alpha1.ApprovalPhase `json:"phase"`
 	// By is who decided, Reason what they said. Empty for Expired.
 	By     string `json:"by,omitempty"`
@@ -152,7 +161,7 @@ func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer
 	a := Answer{Phase: v1alpha1.ApprovalPending, Seats: min(max(seats, 1), MaxSeats)}
 	taken, asked := map[int32]bool{}, int32(0)
 	for _, d := range ds {
-		if d.Turn != turn || d.Index != index || d.Digest != digest {
+		if d.Type == v1alpha1.ApprovalIndeterminate || d.Turn != turn || d.Index != index || d.Digest != digest {
 			continue
 		}
 		switch d.Phase {
@@ -192,13 +201,45 @@ func by(d Delivery) []string {
 	return []string{d.By}
 }
 
+// Resolved is the newest word about what came of a call with these very arguments, if there is one.
+func Resolved(ds []Delivery, turn, index int, digest string) (newest Delivery, said bool) {
+	for _, d := range ds {
+		if d.Type != v1alpha1.ApprovalIndeterminate || d.Turn != turn || d.Index != index || d.Digest != digest || said && d.Seq < newest.Seq {
+			continue
+		}
+		switch d.Phase {
+		case v1alpha1.ApprovalHappened, v1alpha1.ApprovalNotHappened, v1alpha1.ApprovalRetry, v1alpha1.ApprovalExpired:
+			newest, said = d, true
+		default: // of a later version: it answers nothing
+		}
+	}
+	return newest, said
+}
+
+// Answer is what the deliveries say about one of the asks. What came of a call may be asked again, after it was made again: then
+// only what the parked segment had not seen is an answer.
+func (w Wait) Answer(a Ask, ds []Delivery) Answer {
+	if a.Type != v1alpha1.ApprovalIndeterminate {
+		return Answered(ds, a.Turn, a.Index, a.Digest, a.Seats)
+	}
+	d, said := Resolved(ds, a.Turn, a.Index, a.Digest)
+	if !said || d.Seq <= w.Cursor {
+		return Answer{Phase: v1alpha1.ApprovalPending, Seats: 1, Open: []int32{1}}
+	}
+	return Answer{Phase: d.Phase, By: by(d), Reason: d.Reason, Requests: []types.UID{d.Request}, Seats: 1}
+}
+
+// Seen reports whether the parked segment had seen what was decided on the request: it was no answer to what is asked now.
+func (w Wait) Seen(ds []Delivery, request types.UID) bool {
+	return slices.ContainsFunc(ds, func(d Delivery) bool { return d.Request == request && d.Seq <= w.Cursor })
+}
+
 // Over reports whether the wait is over: a delivery that the parked segment had not seen has answered the first ask.
 func (w Wait) Over(ds []Delivery) bool {
 	if len(w.Asks) == 0 {
 		return true
 	}
-	first := w.Asks[0]
-	if Answered(ds, first.Turn, first.Index, first.Digest, first.Seats).Phase == v1alpha1.ApprovalPending {
+	if w.Answer(w.Asks[0], ds).Phase == v1alpha1.ApprovalPending {
 		return false
 	}
 	for _, d := range ds {

@@ -34,7 +34,9 @@ type tool struct {
 	contract contract.ToolContract
 	// schema is compiled when the first call asks for it: of a hundred tools a segment calls few, and a large schema takes a
 	// hundred times its size.
-	schema  func() (*schema.Schema, error)
+	schema func() (*schema.Schema, error)
+	// probe is compiled when it is first needed.
+	probe   func() (*policy.Probe, error)
 	granted bool
 }
 
@@ -80,6 +82,9 @@ func pinned(compiled v1alpha1.CompiledTool, c contract.ToolContract) (tool, erro
 		return t, fmt.Errorf("the contract of tool %s has the digest %s and must have %s", compiled.Name, digest, compiled.Digest)
 	}
 	t.schema = sync.OnceValues(func() (*schema.Schema, error) { return schema.Compile(c.Schema) })
+	t.probe = sync.OnceValues(func() (*policy.Probe, error) {
+		return policy.CompileProbe(compiled.Probe.Arguments, compiled.Probe.Happened)
+	})
 	return t, nil
 }
 
@@ -102,6 +107,8 @@ type Circumstances struct {
 	PolicyVersion int64
 	// Inbox is what people have decided.
 	Inbox []contract.Delivery
+	// Again is by whose word a call that may have been sent is made again, if it is by a person's.
+	Again *contract.Delivery
 	// Doubtful are the tools, as server/tool, of which a call was made whose outcome nobody knows. Until somebody looks, the next
 	// call may do the same thing again: each that is no Read needs an approval.
 	Doubtful map[string]bool

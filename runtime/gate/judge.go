@@ -59,9 +59,7 @@ func (q question) refused(code, text string) Refused { return q.t.refused(q.args
 
 // decide asks policies and people.
 func (g *Gate) decide(q question) Verdict {
-	d := q.c.Rules.Decide(policy.Call{
-		Tool: q.t.id(), Effect: q.t.Effect, Arguments: q.args.decoded, Definition: g.definition, Principal: g.principal,
-	})
+	d := q.c.Rules.Decide(g.question(q.t, q.args))
 	doubtful := q.t.Effect != v1alpha1.EffectRead && q.c.Doubtful[q.t.id()]
 	if d.Action == v1alpha1.PolicyAllow && (doubtful || q.t.Approval == v1alpha1.ToolApprovalRequired) {
 		d = policy.Decision{Action: v1alpha1.PolicyRequireApproval, Approval: policy.DefaultApproval()}
@@ -109,6 +107,9 @@ func (q question) wanted(d policy.Decision, answer contract.Answer, doubtful boo
 }
 
 func (g *Gate) granted(q question, d policy.Decision, answer contract.Answer) Granted {
+	if again := q.c.Again; again != nil { // it is used up by the intent that it has come about by
+		answer.Requests, answer.By = append(answer.Requests, again.Request), append(answer.By, again.By)
+	}
 	return Granted{Permit{&call{
 		turn: q.p.Turn, index: q.p.Index, tool: q.t.CompiledTool, contract: q.t.contract,
 		arguments: q.args.canonical, digest: q.args.digest, key: key(g.run, q.p.Turn, q.p.Index),

@@ -24,16 +24,25 @@ const (
 	maxCost = 100_000
 )
 
-// environment is what every expression sees. map and filter are left out: they build lists of any size.
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewCustomEnv(
+// object is a JSON object.
+var object = cel.MapType(cel.StringType, cel.DynType)
+
+// world is what expressions see. map and filter are left out: they build lists of any size.
+func world(variables ...cel.EnvOption) (*cel.Env, error) {
+	return cel.NewCustomEnv(append(variables,
 		cel.StdLib(cel.StdLibSubset(&env.LibrarySubset{ExcludeMacros: []string{operators.Map, operators.Filter}})),
 		cel.CrossTypeNumericComparisons(true),
-		cel.Variable("args", cel.MapType(cel.StringType, cel.DynType)),
+	)...)
+}
+
+// environment is what the expression of a rule sees.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return world(
+		cel.Variable("args", object),
 		cel.Variable("tool", cel.StringType),
 		cel.Variable("effect", cel.StringType),
 		cel.Variable("definition", cel.StringType),
-		cel.Variable("principal", cel.MapType(cel.StringType, cel.DynType)),
+		cel.Variable("principal", object),
 	)
 })
 
@@ -46,30 +55,39 @@ type expression struct {
 
 // compileExpression compiles an expression of type bool. The error goes on after a colon.
 func compileExpression(text string) (*expression, error) {
-	if len(text) > maxExpression {
-		return nil, fmt.Errorf("it has %d bytes and may have %d", len(text), maxExpression)
-	}
 	world, err := environment()
 	if err != nil {
 		return nil, err
 	}
+	program, root, err := plan(world, text, cel.BoolType)
+	if err != nil {
+		return nil, err
+	}
+	return &expression{program: program, paths: paths(root)}, nil
+}
+
+// plan compiles an expression of the type. The error goes on after a colon.
+func plan(world *cel.Env, text string, of *cel.Type) (cel.Program, ast.NavigableExpr, error) {
+	if len(text) > maxExpression {
+		return nil, nil, fmt.Errorf("it has %d bytes and may have %d", len(text), maxExpression)
+	}
 	checked, issues := world.Compile(text)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
-		return nil, fmt.Errorf("at column %d, %s", first.Location.Column()+1, contract.Clip(strings.Join(strings.Fields(first.Message), " "), 256))
+		return nil, nil, fmt.Errorf("at column %d, %s", first.Location.Column()+1, contract.Clip(strings.Join(strings.Fields(first.Message), " "), 256))
 	}
-	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, fmt.Errorf("it is of type %s and must be of type bool", t)
+	if t := checked.OutputType(); t.Kind() != of.Kind() && !t.IsExactType(cel.DynType) {
+		return nil, nil, fmt.Errorf("it is of type %s and must be of type %s", t, of)
 	}
 	root := ast.NavigateAST(checked.NativeRep())
 	if err := literalPatterns(root); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	program, err := world.Program(checked, cel.CostLimit(maxCost))
 	if err != nil {
-		return nil, errors.New("it cannot be planned")
+		return nil, nil, errors.New("it cannot be planned")
 	}
-	return &expression{program: program, paths: paths(root)}, nil
+	return program, root, nil
 }
 
 // literalPatterns refuses patterns that come from the arguments: what they compile to has no bound in the cost.

@@ -57,8 +57,12 @@ func (w *work) heed(ctx context.Context) error {
 // invoke makes a call. A call that was not begun after all, because the run was cancelled or the policy changed, leaves
 // everything to the next look. Nothing but the end of the pod's grace cuts it before its own timeout.
 func (w *work) invoke(ctx context.Context, p gate.Permit) error {
+	key := CallKey{p.Turn(), p.Index()}
+	if d := w.doubts[key]; d.Probed != nil { // it is made again by what the probe said, which says nothing of what comes now
+		w.doubts[key] = Doubt{Again: d.Again + 1}
+	}
 	act, release := w.bounded(ctx, cuts{})
-	err := w.Tools.Invoke(act, p, recorder{w, p, w.journal[CallKey{p.Turn(), p.Index()}].Begun})
+	err := w.Tools.Invoke(act, p, recorder{w, p, w.journal[key].Begun})
 	cut := context.Cause(act)
 	release()
 	switch {
@@ -73,6 +77,64 @@ func (w *work) invoke(ctx context.Context, p gate.Permit) error {
 		return nil
 	default:
 		return err
+	}
+}
+
+// probe asks whether a call took effect. What keeps the question from being asked is no answer, but for what another attempt cures.
+func (w *work) probe(ctx context.Context, p gate.ProbePermit) error {
+	act, release := w.bounded(ctx, cuts{})
+	r, err := w.Tools.Probe(act, p)
+	cut := context.Cause(act)
+	release()
+	var fault *FaultError
+	var found Finding
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &fault):
+		return err
+	case cut != nil: // the pod is going, and the next one asks
+		return &FaultError{contract.Fault{Code: contract.FaultStopped, Message: "the pod was told to stop before the probe had answered"}}
+	case err != nil:
+		found.Text = "it was not asked"
+	default:
+		found = read(p, r)
+	}
+	key := CallKey{p.Turn(), p.Index()}
+	d := w.doubts[key]
+	d.Probed = &found
+	w.doubts[key] = d
+	turn, index := p.Turn(), p.Index()
+	w.tell(Event{Name: "CallProbed", Turn: &turn, Index: &index, Tool: p.Tool().Server + "/" + p.Tool().Tool, Code: string(found.Says)})
+	return nil
+}
+
+// read is what the answer of a probe tells.
+func read(p gate.ProbePermit, r CallResult) Finding {
+	if r.Kind != ResultAnswered {
+		return Finding{Text: "it did not answer"}
+	}
+	happened, problem := p.Reads(r.Text)
+	switch {
+	case problem != "":
+		return Finding{Text: problem}
+	case happened:
+		return Finding{Says: v1alpha1.VerdictHappened, Text: r.Text}
+	default:
+		return Finding{Says: v1alpha1.VerdictNotHappened, Text: r.Text}
+	}
+}
+
+// settleAbandoned settles what this process has given up, in a run that ends for a reason that Next did not name.
+func (w *work) settleAbandoned(ctx context.Context) error {
+	for {
+		act, ok := w.situation().abandoned(w.transcript).(Refuse)
+		if !ok {
+			return nil
+		}
+		if err := w.settle(ctx, act.Settlement); err != nil {
+			return err
+		}
 	}
 }
 
@@ -152,14 +214,22 @@ func (r recorder) Begin(ctx context.Context) error {
 	}
 	r.journal[i.CallKey] = Call{
 		CallKey: i.CallKey, Tool: i.Tool, Effect: i.Effect, Idempotency: i.Idempotency, Digest: i.Digest, Generation: r.Claim.Generation, Begun: true,
+		Approvals: i.Approvals,
 	}
 	r.tell(Event{Name: "CallStarted", Turn: &i.Turn, Index: &i.Index, Tool: i.Tool})
 	return nil
 }
 
-// Settle writes the result.
+// Settle writes the result. Of a call whose outcome nobody knows it keeps what is known: Next says what follows.
 func (r recorder) Settle(ctx context.Context, result CallResult) error {
 	p := r.permit
+	if key := (CallKey{p.Turn(), p.Index()}); result.Kind == ResultIndeterminate {
+		d, c := r.doubts[key], r.journal[key]
+		d.Told = &result
+		c.Gone = c.Gone || c.Generation == r.Claim.Generation
+		r.doubts[key], r.journal[key] = d, c
+		return nil
+	}
 	return r.settle(ctx, Settlement{
 		CallKey: CallKey{p.Turn(), p.Index()}, Tool: p.Tool().Server + "/" + p.Tool().Tool, Effect: p.Tool().Effect, Digest: p.Digest(), Result: result,
 	})

@@ -20,8 +20,8 @@ type Journal map[CallKey]Call
 //	(not there) ──Begin──► begun ──Settle──► settled
 //	     └───────────────Settle (never sent)────┘
 //
-// Found after a restart, a call that is begun and not settled may have been sent: it is made again if that is
-// harmless, and else its outcome is unknown for good.
+// A call that is begun and not settled may have been sent. Next never sees one in flight, so nobody knows what came of it: it
+// is made again if that is harmless, and else doubt.go says how it goes on.
 type Call struct {
 	CallKey
 	// Tool is the tool, as server/tool.
@@ -35,6 +35,11 @@ type Call struct {
 	Generation int64
 	// Begun says that its intent was written, so that it may have been sent.
 	Begun bool
+	// Gone says that whoever wrote the newest intent sends nothing of the call any more: the manager saw its process end, or it has
+	// left an outcome since, or it is this process and has given the call up.
+	Gone bool
+	// Approvals are the requests by which it was last begun, those that had it made again included.
+	Approvals []types.UID
 	// Result is how it ended, or nil.
 	Result *CallResult
 }

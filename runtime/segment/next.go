@@ -6,6 +6,7 @@
 //
 //	claim ─► load ─► Next ─┬─ Think ──► ask the model ──► append ─────────────┐
 //	                  ▲    ├─ Invoke ─► intent ──► call the tool ──► settle ──┤
+//	                  │    ├─ Probe ──► ask whether a call took effect ────────┤
 //	                  │    ├─ Refuse ─► settle ───────────────────────────────┤
 //	                  │    ├─ Pause ──► wait ─────────────────────────────────┤
 //	                  │    ├─ Leave ──► release, exit 75                      │
@@ -52,6 +53,9 @@ type Situation struct {
 	PolicyVersion int64
 	Inbox         []contract.Delivery
 	OnToolFailure v1alpha1.OnToolFailure
+	// Doubts are what this process has found out about calls that may have been sent and are not settled.
+	Doubts          map[CallKey]Doubt
+	OnIndeterminate v1alpha1.OnIndeterminate
 }
 
 // Act is what the segment should do next.
@@ -65,7 +69,11 @@ type Think struct{ Turn, Try int }
 // Invoke makes a call that the gate has let through.
 type Invoke struct{ Permit gate.Permit }
 
-// Refuse settles a call that is not made, or whose outcome nobody will know.
+// Probe asks whether a call took effect.
+type Probe struct{ Permit gate.ProbePermit }
+
+// Refuse settles a call that is not made: that the gate refuses, or that may have been sent and of which no more is found out, or
+// was by others than its tool.
 type Refuse struct{ Settlement Settlement }
 
 // Pause waits. Stopping and cancel end it early.
@@ -79,6 +87,7 @@ type Yield struct{ Outcome contract.Outcome }
 
 func (Think) isAct()  {}
 func (Invoke) isAct() {}
+func (Probe) isAct()  {}
 func (Refuse) isAct() {}
 func (Pause) isAct()  {}
 func (Leave) isAct()  {}
@@ -90,6 +99,9 @@ func (Yield) isAct()  {}
 // that a segment never hands over a run with nothing left to spend.
 func Next(t Transcript, s Situation) Act {
 	if s.Cancelled {
+		if a := s.abandoned(t); a != nil {
+			return a
+		}
 		return Yield{contract.Outcome{Yield: contract.YieldCancelled}}
 	}
 	switch e := t.last().(type) {

@@ -123,16 +123,18 @@ type Answer struct {
 
 // Tools carries out calls. It is the only way to a tool: a gate.Permit is made by the gate alone.
 type Tools interface {
-	// Invoke sends the call and settles it in the journal: whatever came of it, it is settled when the error is nil. Errors:
-	// those of the journal; ctx's when it ended and the call may be made again; *FaultError; *EndError.
+	// Invoke sends the call and tells the journal what came of it: when the error is nil, it was told. Errors: those of the journal;
+	// ctx's when it ended and the call may be made again; *FaultError; *EndError.
 	Invoke(ctx context.Context, p gate.Permit, j Recorder) error
+	// Probe asks whether a call took effect. It journals nothing: the question only reads. Errors: *FaultError.
+	Probe(ctx context.Context, p gate.ProbePermit) (CallResult, error)
 }
 
 // Recorder is the journal as Tools see it. It repeats what the store could not answer.
 type Recorder interface {
 	// Begin writes the intent. Nothing may be sent before it returns nil.
 	Begin(ctx context.Context) error
-	// Settle writes the result.
+	// Settle writes the result. One that is indeterminate is not written yet: whoever looks next decides what follows.
 	Settle(ctx context.Context, r CallResult) error
 	// Wanted is nil while the call may still be made, and else ErrCancelled or ErrPolicyChanged. It is asked before a call whose
 	// intent stands is tried again.

@@ -52,6 +52,8 @@ func (s *Segment) Run(ctx context.Context) (*contract.Fault, error) {
 			err = w.think(ctx, act)
 		case Invoke:
 			err = w.invoke(ctx, act.Permit)
+		case Probe:
+			err = w.probe(ctx, act.Permit)
 		case Refuse:
 			err = w.settle(ctx, act.Settlement)
 		case Pause:
@@ -77,6 +79,9 @@ func (w *work) leave(ctx context.Context, err error) (*contract.Fault, error) {
 		w.tell(Event{Name: "Left", Code: string(fault.Code), Message: fault.Message})
 		return &fault.Fault, w.persist(ctx, func() error { return w.Session.Release(ctx, w.unbooked) })
 	case errors.As(err, &over):
+		if err := w.settleAbandoned(ctx); err != nil {
+			return nil, err
+		}
 		return nil, w.yield(ctx, failed(over.Code, over.Message))
 	default:
 		return nil, err
@@ -90,7 +95,7 @@ func (w *work) yield(ctx context.Context, o contract.Outcome) error {
 	}
 	if o.Wait != nil {
 		for _, a := range o.Wait.Asks {
-			w.tell(Event{Name: "ApprovalRequired", Turn: &a.Turn, Index: &a.Index, Tool: a.Tool})
+			w.tell(Event{Name: "ApprovalRequired", Turn: &a.Turn, Index: &a.Index, Tool: a.Tool, Code: string(a.Type)})
 		}
 	}
 	w.tell(Event{Name: "Yielded", Code: string(o.Yield), Message: o.Message})

@@ -16,8 +16,12 @@ func (s Situation) turn(t Transcript, a Answered) Act {
 		if s.Gate == nil || !s.Gate.Offers(c.Tool) {
 			return Yield{failed(v1alpha1.ReasonUnknownTool, fmt.Sprintf("the model called %q, which the agent was not offered; nothing of that turn was called", contract.Clip(c.Tool, 64)))}
 		}
-		if r := s.Journal[CallKey{a.Turn, i}].Result; r != nil && r.Kind == ResultFailed && s.OnToolFailure == v1alpha1.ToolFailureFailRun {
+		switch r := s.Journal[CallKey{a.Turn, i}].Result; {
+		case r == nil:
+		case r.Kind == ResultFailed && s.OnToolFailure == v1alpha1.ToolFailureFailRun:
 			return Yield{failed(v1alpha1.ReasonToolFailed, fmt.Sprintf("the tool %q failed (%s), and the definition says onToolFailure: FailRun", contract.Clip(c.Tool, 64), r.Code))}
+		case r.Kind == ResultIndeterminate && s.OnIndeterminate == v1alpha1.IndeterminateFailRun:
+			return Yield{failed(v1alpha1.ReasonCallIndeterminate, fmt.Sprintf("nobody knows what call %d of turn %d, of the tool %q, has done, and the definition says onIndeterminate: FailRun", i, a.Turn, contract.Clip(c.Tool, 64)))}
 		}
 	}
 	for i := range a.Calls {
@@ -40,8 +44,12 @@ func crowded(n int) CallResult {
 // call names the act for the first call of a turn that is not settled.
 func (s Situation) call(t Transcript, a Answered, i int) Act {
 	begun := s.Journal[CallKey{a.Turn, i}]
-	if begun.Begun && !begun.repeatable() {
-		return Refuse{Settlement{CallKey: begun.CallKey, Tool: begun.Tool, Effect: begun.Effect, Digest: begun.Digest, Result: unknown()}}
+	var word *contract.Delivery
+	if begun.Begun {
+		var act Act
+		if act, word = s.inDoubt(t, a, i); act != nil {
+			return act
+		}
 	}
 	if len(a.Calls) > maxCalls {
 		return Refuse{Settlement{CallKey: CallKey{a.Turn, i}, Tool: contract.Clip(a.Calls[i].Tool, 128), Result: crowded(len(a.Calls))}}
@@ -50,7 +58,7 @@ func (s Situation) call(t Transcript, a Answered, i int) Act {
 	if begun.Begun { // it has its place among them already
 		left++
 	}
-	switch v := s.judge(a, i, left).(type) {
+	switch v := s.judge(a, i, left, word).(type) {
 	case gate.Granted:
 		if over := s.overtime(); over != "" {
 			return Yield{s.ceiling(t, over)}
@@ -61,10 +69,11 @@ func (s Situation) call(t Transcript, a Answered, i int) Act {
 		}
 		return Invoke{v.Permit}
 	case gate.Refused:
-		r := CallResult{Kind: ResultRefused, Code: v.Code, Text: v.Text, Bytes: int64(len(v.Text))}
 		if begun.Begun && begun.Effect != v1alpha1.EffectRead { // it may have been sent before it was refused
-			r = unknown()
-		} else if begun.Begun {
+			return s.byRule(a, i, s.Doubts[begun.CallKey])
+		}
+		r := CallResult{Kind: ResultRefused, Code: v.Code, Text: v.Text, Bytes: int64(len(v.Text))}
+		if begun.Begun {
 			r.Text = "The process that made the call was lost, and now the call is refused. It changed nothing."
 			r.Bytes = int64(len(r.Text))
 		}
@@ -80,26 +89,31 @@ func (s Situation) call(t Transcript, a Answered, i int) Act {
 	}
 }
 
-func (s Situation) judge(a Answered, i, left int) gate.Verdict {
+// judge has the gate judge a call. again is by whose word it is made again, if it was made before and is by a person's.
+func (s Situation) judge(a Answered, i, left int, again *contract.Delivery) gate.Verdict {
+	c := s.circumstances(left)
+	c.Again = again
+	return s.Gate.Judge(s.proposal(a, i), c)
+}
+
+func (s Situation) proposal(a Answered, i int) gate.Proposal {
 	c := a.Calls[i]
-	return s.Gate.Judge(
-		gate.Proposal{Turn: a.Turn, Index: i, Tool: c.Tool, Arguments: c.Arguments, Cut: a.Finish == FinishLength},
-		gate.Circumstances{Left: left, Rules: s.Rules, PolicyVersion: s.PolicyVersion, Inbox: s.Inbox, Doubtful: s.Journal.doubtful()},
-	)
+	return gate.Proposal{Turn: a.Turn, Index: i, Tool: c.Tool, Arguments: c.Arguments, Cut: a.Finish == FinishLength}
+}
+
+func (s Situation) circumstances(left int) gate.Circumstances {
+	return gate.Circumstances{Left: left, Rules: s.Rules, PolicyVersion: s.PolicyVersion, Inbox: s.Inbox, Doubtful: s.Journal.doubtful()}
 }
 
 // wait asks about call i and, at the same time, about every later call of the turn that wants a decision, as far as the
 // limits reach.
 func (s Situation) wait(a Answered, i, left int) *contract.Wait {
-	w := &contract.Wait{}
-	for _, d := range s.Inbox {
-		w.Cursor = max(w.Cursor, d.Seq)
-	}
+	w := &contract.Wait{Cursor: s.cursor()}
 	for ; i < len(a.Calls) && left > 0; i++ {
 		if s.Journal[CallKey{a.Turn, i}].Result != nil {
 			continue
 		}
-		switch v := s.judge(a, i, left).(type) {
+		switch v := s.judge(a, i, left, nil).(type) {
 		case gate.Wanted:
 			w.Asks = append(w.Asks, v.Ask)
 			left--

@@ -21,6 +21,8 @@ type work struct {
 	gate          *gate.Gate
 	rules         *policy.Rules
 	policyVersion int64
+	// doubts are what was found out about calls that may have been sent and are not settled.
+	doubts map[CallKey]Doubt
 	// unbooked is the usage of calls that were cut. It is written with whatever is written next.
 	unbooked []Usage
 
@@ -38,6 +40,7 @@ func newWork(s *Segment) *work {
 	return &work{
 		Segment:    s,
 		transcript: s.Claim.Transcript,
+		doubts:     map[CallKey]Doubt{},
 		softEnd:    now.Add(time.Duration(timers.SoftSeconds) * time.Second),
 		hardEnd:    now.Add(time.Duration(timers.HardSeconds) * time.Second),
 		pulse:      Pulse{Active: s.Claim.Active},
@@ -53,6 +56,7 @@ func (w *work) situation() Situation {
 		Limits: agent.Limits, Retry: agent.Retry,
 		Journal: w.journal, Gate: w.gate, Rules: w.rules, PolicyVersion: w.policyVersion,
 		Inbox: w.Claim.Inbox, OnToolFailure: agent.OnToolFailure,
+		Doubts: w.doubts, OnIndeterminate: agent.OnIndeterminate,
 	}
 }
 

@@ -70,6 +70,28 @@ func (v *Invoker) Invoke(ctx context.Context, p gate.Permit, j segment.Recorder)
 	return v.invoke(ctx, order{tool: p.Tool(), arguments: p.Arguments(), key: p.Key()}, j)
 }
 
+// Probe asks whether a call took effect, as one that reads is made. Nothing is journaled. A server that no longer offers what is
+// asked gives no answer, and does not end the run.
+func (v *Invoker) Probe(ctx context.Context, p gate.ProbePermit) (segment.CallResult, error) {
+	if !p.Valid() {
+		return segment.CallResult{}, errors.New("a question without a permit")
+	}
+	return v.ask(ctx, order{tool: p.Tool(), arguments: p.Arguments(), key: p.Key()})
+}
+
+func (v *Invoker) ask(ctx context.Context, o order) (segment.CallResult, error) {
+	c, err := v.open(o)
+	if err != nil {
+		return segment.CallResult{}, err
+	}
+	var answer wire.Answer
+	if err = c.prepare(ctx); err == nil {
+		answer, err = c.make(ctx, nil)
+	}
+	result, _ := c.result(answer, err)
+	return result, nil
+}
+
 // order is what of a permit matters here.
 type order struct {
 	tool      v1alpha1.CompiledTool

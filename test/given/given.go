@@ -98,6 +98,11 @@ func FailsWithItsTools() func(*v1alpha1.AgentDefinition) {
 	return func(d *v1alpha1.AgentDefinition) { d.Spec.OnToolFailure = v1alpha1.ToolFailureFailRun }
 }
 
+// Doubts says what follows in runs of the definition when nobody knows what a call has done.
+func Doubts(rule v1alpha1.OnIndeterminate) func(*v1alpha1.AgentDefinition) {
+	return func(d *v1alpha1.AgentDefinition) { d.Spec.OnIndeterminate = rule }
+}
+
 // Endpoint is the endpoint Model on the loopback, with a key in the Secret llm.
 func Endpoint(namespace, url string, change ...func(*v1alpha1.ModelEndpoint)) *v1alpha1.ModelEndpoint {
 	e := &v1alpha1.ModelEndpoint{

@@ -40,6 +40,11 @@ func open(t *testing.T, steps ...modelserver.Step) *desk {
 
 func openWith(t *testing.T, o toolserver.Options, change func(*v1alpha1.ToolServer), steps ...modelserver.Step) *desk {
 	t.Helper()
+	return openFor(t, o, change, nil, steps...)
+}
+
+func openFor(t *testing.T, o toolserver.Options, change func(*v1alpha1.ToolServer), agent []func(*v1alpha1.AgentDefinition), steps ...modelserver.Step) *desk {
+	t.Helper()
 	d := &desk{story: tell(t, steps...), tools: toolserver.Start(t, o)}
 	server := given.MCPServer(d.namespace, d.tools.URL+"/mcp", declared, func(s *v1alpha1.ToolServer) {
 		s.Spec.Credentials = v1alpha1.Credentials{SecretRef: v1alpha1.KeyReference{Name: "llm", Key: "toolKey"}}
@@ -50,7 +55,7 @@ func openWith(t *testing.T, o toolserver.Options, change func(*v1alpha1.ToolServ
 	key := d.key()
 	key.StringData["toolKey"] = toolCanary
 	d.create(key, given.Endpoint(d.namespace, d.model.URL), server, d.policy(finance),
-		given.Definition(d.namespace, given.Uses(given.Tools, toolserver.GetCustomer, toolserver.Refund)))
+		given.Definition(d.namespace, append(agent, given.Uses(given.Tools, toolserver.GetCustomer, toolserver.Refund))...))
 	t.Cleanup(d.lawful)
 	return d
 }

@@ -12,6 +12,11 @@ func (s *Server) api() {
 	s.mux.HandleFunc("GET /api/customers/{id}", func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, GetCustomer, map[string]any{"id": r.PathValue("id")}, nil)
 	})
+	if s.options.Find {
+		s.mux.HandleFunc("GET /api/refunds/{key}", func(w http.ResponseWriter, r *http.Request) {
+			s.answer(w, r, FindRefund, map[string]any{"key": r.PathValue("key")}, nil)
+		})
+	}
 	s.mux.HandleFunc("POST /api/customers/{id}/refunds", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		args := map[string]any{}

@@ -16,11 +16,13 @@ import (
 const (
 	GetCustomer = "get_customer"
 	Refund      = "refund"
+	FindRefund  = "find_refund"
 )
 
 // Schemas of the tools' arguments.
 const (
 	CustomerSchema = `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"],"additionalProperties":false}`
+	FindSchema     = `{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}`
 	RefundSchema   = `{"type":"object","properties":{"id":{"type":"string"},"amount":{"type":"string"},"reason":{"type":"string"}},"required":["id","amount"],"additionalProperties":false}`
 )
 
@@ -28,6 +30,7 @@ const (
 var Descriptions = map[string]string{
 	GetCustomer: "Look up a customer by id.",
 	Refund:      "Pay money back to a customer.",
+	FindRefund:  "Look up a refund by the Idempotency-Key of its call.",
 }
 
 // image is not much of one.
@@ -38,8 +41,8 @@ func (s *Server) offer() *mcp.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "toolserver", Version: "1"}, &mcp.ServerOptions{PageSize: s.options.PageSize})
-	for _, t := range []struct{ name, schema string }{{GetCustomer, CustomerSchema}, {Refund, RefundSchema}} {
-		if s.withdrawn[t.name] {
+	for _, t := range []struct{ name, schema string }{{GetCustomer, CustomerSchema}, {Refund, RefundSchema}, {FindRefund, FindSchema}} {
+		if s.withdrawn[t.name] || t.name == FindRefund && !s.options.Find {
 			continue
 		}
 		said := Descriptions[t.name]

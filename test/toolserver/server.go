@@ -3,11 +3,13 @@
 //
 //	get_customer   reads    GET  /api/customers/{id}
 //	refund         sends    POST /api/customers/{id}/refunds   once per Idempotency-Key
+//	find_refund    reads    GET  /api/refunds/{key}            if Options.Find
 //
 // What it counts is what tests believe: a call that was carried out although its client never heard of it is counted.
 package toolserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -27,6 +29,8 @@ type Options struct {
 	Stateless, JSON bool
 	// IgnoreKeys makes each refund an effect, whatever its Idempotency-Key.
 	IgnoreKeys bool
+	// Find offers the tool find_refund, which tells by its Idempotency-Key whether a refund was paid.
+	Find bool
 	// PageSize is how many tools a page of the list holds. Zero means all.
 	PageSize int
 	// Log may be nil.
@@ -203,6 +207,10 @@ func (s *Server) carryOut(tool, key string, args map[string]any) (said string, a
 	s.counts.Calls[tool]++
 	if key != "" {
 		s.counts.Keys[key]++
+	}
+	if tool == FindRefund {
+		said, found := s.paid[fmt.Sprint(args["key"])]
+		return fmt.Sprintf(`{"found":%t,"refund":%s}`, found, cmp.Or(said, "null")), s.acted
 	}
 	if tool != Refund {
 		return fmt.Sprintf(`{"id":%q,"name":"Ada Lovelace","email":"ada@example.com","paid":["A-17"]}`, fmt.Sprint(args["id"])), s.acted

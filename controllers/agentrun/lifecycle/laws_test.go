@@ -307,8 +307,13 @@ func everyAdmission(ends []*End) iter.Seq[*Admission] {
 	for _, y := range []contract.Yield{contract.YieldCompleted, contract.YieldCeiling, contract.YieldCheckpoint, contract.YieldCancelled, contract.YieldFailed, "FromTheFuture"} {
 		outcomes = append(outcomes, &contract.Outcome{Yield: y})
 	}
+	unsure := &contract.Outcome{Yield: contract.YieldWaiting, Wait: &contract.Wait{Cursor: 1, Asks: []contract.Ask{doubtful}}}
 	waiting := &contract.Outcome{Yield: contract.YieldWaiting, Wait: &contract.Wait{Asks: []contract.Ask{ask(0, 1), ask(1, 2)}}}
 	inboxes := [][]contract.Delivery{nil, {answered(1, 0, 1, 1, v1alpha1.ApprovalApproved)}, {answered(1, 1, 1, 2, v1alpha1.ApprovalDenied)}}
+	words := [][]contract.Delivery{
+		nil, {answered(2, 0, 1, 1, v1alpha1.ApprovalApproved)}, {spoken(1, v1alpha1.ApprovalRetry)}, {spoken(1, v1alpha1.ApprovalRetry), spoken(2, v1alpha1.ApprovalHappened)},
+		{spoken(2, v1alpha1.ApprovalRetry)}, {spoken(2, v1alpha1.ApprovalExpired)},
+	}
 	tries := [][]Attempt{nil}
 	for segment := range 3 {
 		k := AttemptKey{Segment: segment}
@@ -331,6 +336,11 @@ func everyAdmission(ends []*End) iter.Seq[*Admission] {
 								continue // an outcome is that of an attempt's segment
 							}
 							if !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: out, Lapsed: lapsed}) {
+								return
+							}
+						}
+						for _, said := range words {
+							if len(as) > 0 && !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: unsure, OutcomeAt: noon, Inbox: said, Waits: 1, Lapsed: lapsed}) {
 								return
 							}
 						}

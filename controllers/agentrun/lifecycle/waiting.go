@@ -1,8 +1,11 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
@@ -10,6 +13,8 @@ import (
 
 // Request is an ApprovalRequest of the run as it exists.
 type Request struct {
+	UID         types.UID
+	Type        v1alpha1.ApprovalType
 	Turn, Index int
 	Digest      string
 	Seat        int32
@@ -21,8 +26,10 @@ type Request struct {
 	Until     time.Time
 }
 
-// RequestKey names a request of a run. Ordinal is how often the seat was asked before, in vain.
+// RequestKey names a request of a run. Ordinal is how often the seat was asked before: in vain, or, of a call that was made again
+// because of the answer, about what came of it then.
 type RequestKey struct {
+	Type        v1alpha1.ApprovalType
 	Turn, Index int
 	Seat        int32
 	Ordinal     int
@@ -36,7 +43,11 @@ type Raise struct {
 }
 
 // Key names the request that it makes.
-func (r Raise) Key() RequestKey { return RequestKey{r.Ask.Turn, r.Ask.Index, r.Seat, r.Ordinal} }
+func (r Raise) Key() RequestKey { return keyOf(r.Ask, r.Seat, r.Ordinal) }
+
+func keyOf(a contract.Ask, seat int32, ordinal int) RequestKey {
+	return RequestKey{cmp.Or(a.Type, v1alpha1.ApprovalCall), a.Turn, a.Index, seat, ordinal}
+}
 
 func (Raise) isEffect() {}
 
@@ -59,7 +70,7 @@ func (o Observed) wait() Decision {
 	if w == nil || w.Over(a.Inbox) {
 		return o.start(AttemptKey{Segment: a.newest().Segment + 1})
 	}
-	if head := w.Asks[0]; contract.Answered(a.Inbox, head.Turn, head.Index, head.Digest, head.Seats).Phase != v1alpha1.ApprovalPending {
+	if w.Answer(w.Asks[0], a.Inbox).Phase != v1alpha1.ApprovalPending {
 		// Another segment would read the same and park again.
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonIncompatibleSession, Message: "a segment waits for a decision that it had seen"})
 	}
@@ -71,7 +82,7 @@ func (o Observed) wait() Decision {
 		unasked bool
 	)
 	for _, ask := range w.Asks {
-		answer := contract.Answered(a.Inbox, ask.Turn, ask.Index, ask.Digest, ask.Seats)
+		answer := w.Answer(ask, a.Inbox)
 		ask.Seats = answer.Seats // what was asked for stands, though a policy may have changed since
 		for _, seat := range answer.Open {
 			until := a.OutcomeAt.Add(time.Duration(ask.ExpiresSeconds) * time.Second).Truncate(time.Second)
@@ -86,9 +97,9 @@ func (o Observed) wait() Decision {
 				unasked = true
 			}
 			if len(open.Requests) == 0 {
-				first = fmt.Sprintf("%s wants a decision of pool %s", ask.Tool, pool)
+				first = wanted(ask, pool)
 			}
-			open.Requests = append(open.Requests, RequestKey{ask.Turn, ask.Index, seat, ordinal})
+			open.Requests = append(open.Requests, keyOf(ask, seat, ordinal))
 			if open.Until.IsZero() || until.Before(open.Until) {
 				open.Until = until
 			}
@@ -106,15 +117,25 @@ func (o Observed) wait() Decision {
 	return d
 }
 
+// wanted says what is asked of a pool.
+func wanted(ask contract.Ask, pool string) string {
+	if ask.Type == v1alpha1.ApprovalIndeterminate {
+		return fmt.Sprintf("nobody knows what a call of %s has done, and pool %s is asked", ask.Tool, pool)
+	}
+	return fmt.Sprintf("%s wants a decision of pool %s", ask.Tool, pool)
+}
+
 // asked is the request that stands for a seat and its ordinal, or nil and that of the next one. An ordinal is not used twice,
-// though the request that had it may be gone.
+// though the request that had it may be gone. One whose answer the parked segment had seen asked about an earlier time.
 func (o Observed) asked(ask contract.Ask, seat int32) (*Request, int) {
 	next := 0
 	for i := range o.Requests {
 		r := &o.Requests[i]
+		past := ask.Type == v1alpha1.ApprovalIndeterminate && o.Admission.Outcome.Wait.Seen(o.Admission.Inbox, r.UID)
 		switch {
+		case cmp.Or(r.Type, v1alpha1.ApprovalCall) != cmp.Or(ask.Type, v1alpha1.ApprovalCall):
 		case r.Turn != ask.Turn || r.Index != ask.Index || r.Seat != seat || r.Digest != ask.Digest:
-		case r.Withdrawn:
+		case r.Withdrawn || past:
 			next = max(next, r.Ordinal+1)
 		default:
 			return r, r.Ordinal

@@ -19,7 +19,11 @@ import (
 // Name is the name of a request. It is a function of the run, the call, the seat and how often the seat was asked before, so
 // that asking twice is a conflict and not a second question.
 func Name(run *v1alpha1.AgentRun, k lifecycle.RequestKey) string {
-	name := fmt.Sprintf("%s-t%dc%d-gate", lifecycle.Stem(run.Name, run.UID), k.Turn, k.Index)
+	call := fmt.Sprintf("%s-t%dc%d", lifecycle.Stem(run.Name, run.UID), k.Turn, k.Index)
+	if k.Type == v1alpha1.ApprovalIndeterminate { // it has one seat
+		return fmt.Sprintf("%s-ask%d", call, k.Ordinal+1)
+	}
+	name := call + "-gate"
 	if k.Seat > 1 {
 		name += fmt.Sprintf("-s%d", k.Seat)
 	}
@@ -44,7 +48,7 @@ func Build(run *v1alpha1.AgentRun, principal v1alpha1.Principal, r lifecycle.Rai
 			},
 		},
 		Spec: v1alpha1.ApprovalRequestSpec{
-			Type: v1alpha1.ApprovalCall,
+			Type: r.Key().Type,
 			Call: v1alpha1.ApprovalRequestCall{
 				Turn: &turn, Index: &index, Tool: r.Ask.Tool, Effect: r.Ask.Effect, Arguments: shown(r.Ask.Arguments), Digest: r.Ask.Digest,
 			},
@@ -101,12 +105,19 @@ func blank(r rune) bool {
 // with the same arguments. When it was first asked, and of whom, stands.
 func Same(existing *v1alpha1.ApprovalRequest, run *v1alpha1.AgentRun, r lifecycle.Raise) bool {
 	s := existing.Spec
-	return metav1.IsControlledBy(existing, run) && s.RunRef.UID == run.UID && s.Call.Digest == r.Ask.Digest && s.Call.Tool == r.Ask.Tool &&
+	return metav1.IsControlledBy(existing, run) && s.Type == r.Key().Type && s.RunRef.UID == run.UID && s.Call.Digest == r.Ask.Digest && s.Call.Tool == r.Ask.Tool &&
 		s.Call.Turn != nil && int(*s.Call.Turn) == r.Ask.Turn && s.Call.Index != nil && int(*s.Call.Index) == r.Ask.Index && s.Seat == r.Seat
 }
 
 // ordinal is the one in a name that Name has made.
 func ordinal(name string) int {
+	if _, digits, asked := strings.Cut(name[strings.LastIndex(name, "-")+1:], "ask"); asked {
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			return 0
+		}
+		return max(n-1, 0)
+	}
 	_, digits, _ := strings.Cut(name[strings.LastIndex(name, "-gate")+1:], "-r")
 	n, err := strconv.Atoi(digits)
 	if err != nil {
@@ -122,6 +133,7 @@ func Read(existing *v1alpha1.ApprovalRequest, run *v1alpha1.AgentRun) (_ lifecyc
 		return lifecycle.Request{}, false
 	}
 	return lifecycle.Request{
+		UID: existing.UID, Type: s.Type,
 		Turn: int(*s.Call.Turn), Index: int(*s.Call.Index), Digest: s.Call.Digest, Seat: s.Seat, Ordinal: ordinal(existing.Name), Pool: s.Pool,
 		Withdrawn: existing.Status.Phase == v1alpha1.ApprovalWithdrawn, Until: s.ExpiresAt.Time,
 	}, true

@@ -19,10 +19,11 @@ import (
 func TestNamesAreLegalOneQuestionsAndTellTheirOrdinal(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, name := range []string{"a", "a-gate", "a-gate-r3", "a-t0c0-gate-s2-r1", strings.Repeat("x.", 126) + "x"} {
+	for _, name := range []string{"a", "a-gate", "a-gate-r3", "a-t0c0-gate-s2-r1", "a-ask3", strings.Repeat("x.", 126) + "x"} {
 		for _, uid := range []types.UID{"u1", "u2"} {
 			run := &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid + types.UID(name)}}
-			for _, k := range []lifecycle.RequestKey{{Seat: 1}, {Seat: 1, Ordinal: 12}, {Seat: 2}, {Seat: 2, Ordinal: 1}, {Turn: 9999, Index: 63, Seat: 5, Ordinal: 99}, {Turn: 1, Index: 1, Seat: 1}} {
+			for _, k := range []lifecycle.RequestKey{{Seat: 1}, {Seat: 1, Ordinal: 12}, {Seat: 2}, {Seat: 2, Ordinal: 1}, {Turn: 9999, Index: 63, Seat: 5, Ordinal: 99}, {Turn: 1, Index: 1, Seat: 1},
+				{Type: v1alpha1.ApprovalIndeterminate, Seat: 1}, {Type: v1alpha1.ApprovalIndeterminate, Seat: 1, Ordinal: 12}} {
 				got := Name(run, k)
 				if errs := validation.IsDNS1123Subdomain(got); len(errs) > 0 || len(got) > 80 || seen[got] || ordinal(got) != k.Ordinal {
 					t.Errorf("%s of %s, %+v: %v, seen %t, ordinal %d", got, name, k, errs, seen[got], ordinal(got))
@@ -46,6 +47,7 @@ func TestSame(t *testing.T) {
 		"itself":                            {func(*v1alpha1.ApprovalRequest) {}, true},
 		"itself, asked of others and later": {func(q *v1alpha1.ApprovalRequest) { q.Spec.Pool, q.Spec.ExpiresAt = "legal", metav1.Now() }, true},
 		"itself, decided":                   {func(q *v1alpha1.ApprovalRequest) { q.Spec.Decision.Verdict = v1alpha1.VerdictDenied }, true},
+		"one about what came of the call":   {func(q *v1alpha1.ApprovalRequest) { q.Spec.Type = v1alpha1.ApprovalIndeterminate }, false},
 		"one about other arguments":         {func(q *v1alpha1.ApprovalRequest) { q.Spec.Call.Digest = "other" }, false},
 		"one about another tool":            {func(q *v1alpha1.ApprovalRequest) { q.Spec.Call.Tool = "payments/charge" }, false},
 		"one of another turn":               {func(q *v1alpha1.ApprovalRequest) { q.Spec.Call.Turn = &other }, false},
@@ -73,9 +75,9 @@ func TestRead(t *testing.T) {
 	run := &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "team", UID: "u"}}
 	raise := lifecycle.Raise{Ask: contract.Ask{Turn: 3, Index: 1, Tool: "payments/refund", Digest: "d", Pool: "finance", Seats: 2, ExpiresSeconds: 60}, Seat: 2, Ordinal: 1}
 	q := Build(run, v1alpha1.Principal{User: "dana"}, raise, time.Unix(1000, 5))
-	q.Status.Phase = v1alpha1.ApprovalWithdrawn
+	q.UID, q.Status.Phase = "quid", v1alpha1.ApprovalWithdrawn
 	got, ours := Read(q, run)
-	want := lifecycle.Request{Turn: 3, Index: 1, Digest: "d", Seat: 2, Ordinal: 1, Pool: "finance", Withdrawn: true, Until: time.Unix(1060, 0)}
+	want := lifecycle.Request{UID: "quid", Type: v1alpha1.ApprovalCall, Turn: 3, Index: 1, Digest: "d", Seat: 2, Ordinal: 1, Pool: "finance", Withdrawn: true, Until: time.Unix(1060, 0)}
 	if diff := cmp.Diff(want, got); diff != "" || !ours {
 		t.Error(diff, ours)
 	}

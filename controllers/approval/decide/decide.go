@@ -15,6 +15,7 @@ const recheck = 10 * time.Second
 // Decide is the state machine of a request: the first case that holds wins, and one always does.
 //
 //	             ┌─ decided in time, guarded, by somebody new ─► Approved, Denied ─► delivered
+//	             │                     or of what came of a call: Happened, NotHappened, Retry
 //	Pending ─────┼─ expiresAt ─────────────────────────────────► Expired ──────────► delivered
 //	  ▲   │      ├─ run over, call settled ────────────────────► Withdrawn
 //	  └───┘      └─ approved by who has another seat, or
@@ -112,15 +113,26 @@ func (o Observed) honour() Decision {
 	switch {
 	case o.again():
 		d = Decision{Report: o.SamePerson(), Poke: o.runs()}
-	case s.Decision.Verdict == v1alpha1.VerdictApproved:
-		d = o.end(v1alpha1.ApprovalApproved, v1alpha1.ReasonApproved, said(s.Decision.By, v1alpha1.ApprovalApproved, s.Call.Tool, s.Decision.Reason))
-	case s.Decision.Verdict == v1alpha1.VerdictDenied:
-		d = o.end(v1alpha1.ApprovalDenied, v1alpha1.ReasonDenied, said(s.Decision.By, v1alpha1.ApprovalDenied, s.Call.Tool, s.Decision.Reason))
-	default: // of a later version: this one can neither let the call run nor refuse it for that
+	case answers(s.Type, s.Decision.Verdict):
+		phase := v1alpha1.ApprovalPhase(s.Decision.Verdict)
+		d = o.end(phase, string(phase), said(s.Decision.By, phase, s.Call.Tool, s.Decision.Reason))
+	default: // of a later version, or to another question: nothing follows from it
 		d = o.wait("")
 	}
 	d.Report.Guard = Holds
 	return d
+}
+
+// answers reports whether a verdict is one on such a question. Phases and reasons are named like their verdicts.
+func answers(t v1alpha1.ApprovalType, v v1alpha1.Verdict) bool {
+	switch v {
+	case v1alpha1.VerdictApproved, v1alpha1.VerdictDenied:
+		return t != v1alpha1.ApprovalIndeterminate
+	case v1alpha1.VerdictHappened, v1alpha1.VerdictNotHappened, v1alpha1.VerdictRetry:
+		return t == v1alpha1.ApprovalIndeterminate
+	default:
+		return false
+	}
 }
 
 // end ends the request: first in the status, then in the run's inbox.
@@ -135,6 +147,9 @@ func (o Observed) delivery(phase v1alpha1.ApprovalPhase) *contract.Delivery {
 	d := &contract.Delivery{
 		Request: r.UID, Turn: number(r.Spec.Call.Turn), Index: number(r.Spec.Call.Index), Digest: r.Spec.Call.Digest,
 		Seat: r.Spec.Seat, Seats: r.Spec.Seats, Phase: phase,
+	}
+	if r.Spec.Type == v1alpha1.ApprovalIndeterminate { // the type of any other is left out, as it always was
+		d.Type = r.Spec.Type
 	}
 	if phase != v1alpha1.ApprovalExpired { // what came too late is not for the model to read
 		d.By, d.Reason = r.Spec.Decision.By, r.Spec.Decision.Reason
@@ -154,11 +169,13 @@ func (o Observed) deadline() string { return o.Request.Spec.ExpiresAt.UTC().Form
 
 // said tells who decided what, with the reason, on which tool. It never tells the arguments.
 func said(by string, phase v1alpha1.ApprovalPhase, tool, reason string) string {
-	verb := "approved"
-	if phase == v1alpha1.ApprovalDenied {
-		verb = "denied"
-	}
-	message := by + " " + verb + " " + tool
+	message := by + " " + map[v1alpha1.ApprovalPhase]string{
+		v1alpha1.ApprovalApproved:    "approved " + tool,
+		v1alpha1.ApprovalDenied:      "denied " + tool,
+		v1alpha1.ApprovalHappened:    "says that the call of " + tool + " took effect",
+		v1alpha1.ApprovalNotHappened: "says that the call of " + tool + " did not take effect",
+		v1alpha1.ApprovalRetry:       "wants the call of " + tool + " made again",
+	}[phase]
 	if reason != "" {
 		message += ": " + reason
 	}

@@ -43,6 +43,11 @@ func decidedBy(verdict v1alpha1.Verdict, by string) func(*v1alpha1.ApprovalReque
 	}
 }
 
+// unsure asks what came of the call.
+func unsure(r *v1alpha1.ApprovalRequest) {
+	r.Spec.Type, r.Spec.Seats = v1alpha1.ApprovalIndeterminate, 1
+}
+
 func at(phase v1alpha1.ApprovalPhase) func(*v1alpha1.ApprovalRequest) {
 	return func(r *v1alpha1.ApprovalRequest) { r.Status.Phase = phase }
 }
@@ -77,10 +82,16 @@ func TestDecide(t *testing.T) {
 		approved = v1alpha1.VerdictApproved
 		denied   = v1alpha1.VerdictDenied
 		open     = "pool finance decides on payments/refund by 2026-01-01T13:00:00Z, seat 1 of 2"
+		alone    = "pool finance decides on payments/refund by 2026-01-01T13:00:00Z"
 		anybody  = "the admission policies ekiden-approval-decision were not in force, so that anybody could give it: a new request asks again"
 	)
 	void := func(message string) Decision {
 		return Decision{Report: Report{Phase: v1alpha1.ApprovalWithdrawn, Reason: v1alpha1.ReasonNotGuarded, Message: message, Guard: Holds}, Poke: true}
+	}
+	told := func(phase v1alpha1.ApprovalPhase, message string) Decision {
+		d := delivered(phase, "alice", "known customer")
+		d.Type, d.Seats = v1alpha1.ApprovalIndeterminate, 1
+		return Decision{Report: Report{Phase: phase, Reason: string(phase), Message: message, Guard: Holds}, Deliver: d, Poke: true}
 	}
 	withdrawn := func(message string) Decision {
 		return Decision{Report: Report{Phase: v1alpha1.ApprovalWithdrawn, Reason: v1alpha1.ReasonWithdrawn, Message: message}}
@@ -105,6 +116,30 @@ func TestDecide(t *testing.T) {
 				Report:  Report{Phase: v1alpha1.ApprovalApproved, Reason: v1alpha1.ReasonApproved, Message: "alice approved payments/refund: known customer", Guard: Holds},
 				Deliver: delivered(v1alpha1.ApprovalApproved, "alice", "known customer"), Poke: true,
 			},
+		},
+		"what somebody says came of a call is taken up and delivered": {
+			observed(request(unsure, decidedBy(v1alpha1.VerdictHappened, "alice")), guarded),
+			told(v1alpha1.ApprovalHappened, "alice says that the call of payments/refund took effect: known customer"),
+		},
+		"so is that it did not happen": {
+			observed(request(unsure, decidedBy(v1alpha1.VerdictNotHappened, "alice")), guarded),
+			told(v1alpha1.ApprovalNotHappened, "alice says that the call of payments/refund did not take effect: known customer"),
+		},
+		"so is that it is to be made again": {
+			observed(request(unsure, decidedBy(v1alpha1.VerdictRetry, "alice")), guarded),
+			told(v1alpha1.ApprovalRetry, "alice wants the call of payments/refund made again: known customer"),
+		},
+		"whom the run acts for does not say what came of a call": {
+			observed(request(unsure, decidedBy(v1alpha1.VerdictRetry, "dana")), guarded),
+			void("the decision of dana, for whom the run acts, on payments/refund is void: ValidatingAdmissionPolicy ekiden-approval-decision was not in force: a new request asks again"),
+		},
+		"an approval is no answer to what came of a call": {
+			observed(request(unsure, decidedBy(approved, "alice")), guarded),
+			Decision{Report: Report{Phase: v1alpha1.ApprovalPending, Reason: v1alpha1.ReasonAwaitingDecision, Message: alone, Guard: Holds}, Wake: one},
+		},
+		"that it happened is no answer to whether a call may run": {
+			observed(request(decidedBy(v1alpha1.VerdictHappened, "alice")), guarded),
+			Decision{Report: Report{Phase: v1alpha1.ApprovalPending, Reason: v1alpha1.ReasonAwaitingDecision, Message: open, Guard: Holds}, Wake: one},
 		},
 		"a denial under the guard is taken up and delivered": {
 			observed(request(decidedBy(denied, "alice")), guarded),

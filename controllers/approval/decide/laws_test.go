@@ -16,7 +16,7 @@ import (
 func TestDecideLaws(t *testing.T) {
 	t.Parallel()
 	honours := func(d Decision) bool {
-		return d.Report.Phase == v1alpha1.ApprovalApproved || d.Report.Phase == v1alpha1.ApprovalDenied
+		return d.Report.Final() && d.Report.Phase != v1alpha1.ApprovalExpired && d.Report.Phase != v1alpha1.ApprovalWithdrawn
 	}
 	// told says that the ledger has it already: then there is nothing left to decide.
 	told := func(o Observed) bool { return o.Delivered != nil }
@@ -48,6 +48,12 @@ func TestDecideLaws(t *testing.T) {
 		},
 		"what is honoured is what was decided": func(o Observed, d Decision) bool {
 			return !honours(d) || told(o) || string(o.Request.Spec.Decision.Verdict) == string(d.Report.Phase)
+		},
+		"what is honoured answers what was asked": func(o Observed, d Decision) bool {
+			return !honours(d) || told(o) || answers(o.Request.Spec.Type, o.Request.Spec.Decision.Verdict)
+		},
+		"a delivery says what was asked": func(o Observed, d Decision) bool {
+			return d.Deliver == nil || (d.Deliver.Type == v1alpha1.ApprovalIndeterminate) == (o.Request.Spec.Type == v1alpha1.ApprovalIndeterminate)
 		},
 		"the status follows what the run was told": func(o Observed, d Decision) bool {
 			return !told(o) || o.recorded() != "" || d.Report.Phase == o.Delivered.Phase
@@ -145,19 +151,24 @@ func everyRequest() iter.Seq[*v1alpha1.ApprovalRequest] {
 		decidedBy(v1alpha1.VerdictApproved, "dana"),
 		decidedBy(v1alpha1.VerdictDenied, "alice"),
 		decidedBy(v1alpha1.VerdictDenied, ""),
-		decidedBy("Retry", "alice"),
+		decidedBy(v1alpha1.VerdictRetry, "alice"),
+		decidedBy(v1alpha1.VerdictHappened, "alice"),
+		decidedBy(v1alpha1.VerdictNotHappened, "dana"),
+		decidedBy("FromTheFuture", "alice"),
 		func(r *v1alpha1.ApprovalRequest) {
 			r.Spec.Decision = v1alpha1.Decision{Verdict: v1alpha1.VerdictApproved, By: "alice", Reason: strings.Repeat("ü", 1024)}
 		},
 	}
 	phases := []v1alpha1.ApprovalPhase{
-		"", v1alpha1.ApprovalPending, v1alpha1.ApprovalApproved, v1alpha1.ApprovalDenied, v1alpha1.ApprovalExpired, v1alpha1.ApprovalWithdrawn, "FromTheFuture",
+		"", v1alpha1.ApprovalPending, v1alpha1.ApprovalApproved, v1alpha1.ApprovalDenied, v1alpha1.ApprovalRetry, v1alpha1.ApprovalExpired, v1alpha1.ApprovalWithdrawn, "FromTheFuture",
 	}
 	return func(yield func(*v1alpha1.ApprovalRequest) bool) {
 		for _, phase := range phases {
 			for _, decide := range decisions {
-				if !yield(request(at(phase), decide)) || !yield(request(at(phase), decide, doubted)) {
-					return
+				for _, asks := range []func(*v1alpha1.ApprovalRequest){func(*v1alpha1.ApprovalRequest) {}, unsure} {
+					if !yield(request(at(phase), decide, asks)) || !yield(request(at(phase), decide, asks, doubted)) {
+						return
+					}
 				}
 			}
 		}

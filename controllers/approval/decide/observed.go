@@ -55,8 +55,8 @@ const (
 func (o Observed) recorded() v1alpha1.ApprovalPhase {
 	phase, d := o.Request.Status.Phase, o.Request.Spec.Decision
 	switch phase {
-	case v1alpha1.ApprovalApproved, v1alpha1.ApprovalDenied:
-		if string(d.Verdict) != string(phase) || d.By == "" {
+	case v1alpha1.ApprovalApproved, v1alpha1.ApprovalDenied, v1alpha1.ApprovalHappened, v1alpha1.ApprovalNotHappened, v1alpha1.ApprovalRetry:
+		if string(d.Verdict) != string(phase) || d.By == "" || !answers(o.Request.Spec.Type, d.Verdict) {
 			return ""
 		}
 		return phase

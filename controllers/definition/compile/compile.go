@@ -50,15 +50,16 @@ func Agent(def *v1alpha1.AgentDefinition, endpoint *v1alpha1.ModelEndpoint, serv
 		return nil, p
 	}
 	agent := v1alpha1.CompiledAgent{
-		Model:         v1alpha1.CompiledModel{Name: endpoint.Name, Endpoint: *endpoint.Spec.DeepCopy()},
-		Sampling:      def.Spec.Sampling,
-		Instructions:  def.Spec.Instructions,
-		Servers:       reached,
-		Tools:         tools,
-		OnToolFailure: cmp.Or(def.Spec.OnToolFailure, v1alpha1.ToolFailureTellModel),
-		Limits:        def.Spec.Limits,
-		Segment:       def.Spec.Segment,
-		Retry:         def.Spec.Retry,
+		Model:           v1alpha1.CompiledModel{Name: endpoint.Name, Endpoint: *endpoint.Spec.DeepCopy()},
+		Sampling:        def.Spec.Sampling,
+		Instructions:    def.Spec.Instructions,
+		Servers:         reached,
+		Tools:           tools,
+		OnToolFailure:   cmp.Or(def.Spec.OnToolFailure, v1alpha1.ToolFailureTellModel),
+		OnIndeterminate: cmp.Or(def.Spec.OnIndeterminate, v1alpha1.IndeterminateTellModel),
+		Limits:          def.Spec.Limits,
+		Segment:         def.Spec.Segment,
+		Retry:           def.Spec.Retry,
 	}
 	fill(&agent)
 	body, err := json.Marshal(agent)

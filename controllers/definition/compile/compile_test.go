@@ -27,12 +27,13 @@ func TestAgent(t *testing.T) {
 		return given.Endpoint("team", url, change...)
 	}
 	defaults := v1alpha1.CompiledAgent{
-		Model:         v1alpha1.CompiledModel{Name: given.Model, Endpoint: endpoint().Spec},
-		Instructions:  "You sort support tickets.",
-		OnToolFailure: v1alpha1.ToolFailureTellModel,
-		Limits:        v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
-		Segment:       v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
-		Retry:         v1alpha1.Retry{MaxAttempts: 5, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},
+		Model:           v1alpha1.CompiledModel{Name: given.Model, Endpoint: endpoint().Spec},
+		Instructions:    "You sort support tickets.",
+		OnToolFailure:   v1alpha1.ToolFailureTellModel,
+		OnIndeterminate: v1alpha1.IndeterminateTellModel,
+		Limits:          v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
+		Segment:         v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
+		Retry:           v1alpha1.Retry{MaxAttempts: 5, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},
 	}
 	defaults.Model.Endpoint.Timeouts = v1alpha1.ModelTimeouts{FirstTokenSeconds: 120, IdleSeconds: 60, TotalSeconds: 600}
 	problem := func(reason, message string) *Problem { return &Problem{reason, message} }
@@ -49,7 +50,7 @@ func TestAgent(t *testing.T) {
 				d.Spec.Description = "is not compiled"
 				d.Spec.RevisionHistoryLimit = 3
 				d.Spec.Sampling.MaxOutputTokens = 9
-				d.Spec.OnToolFailure = v1alpha1.ToolFailureFailRun
+				d.Spec.OnToolFailure, d.Spec.OnIndeterminate = v1alpha1.ToolFailureFailRun, v1alpha1.IndeterminateAsk
 				d.Spec.Limits = v1alpha1.Limits{Segments: 1, Turns: 2, ToolCalls: 4, ActiveSeconds: 3}
 				d.Spec.Segment = v1alpha1.SegmentTimers{SoftSeconds: 4, HardSeconds: 5}
 				d.Spec.Retry = v1alpha1.Retry{MaxAttempts: 6, BaseSeconds: 7, CapSeconds: 8, MaxRetryAfterSeconds: 9}
@@ -59,7 +60,7 @@ func TestAgent(t *testing.T) {
 			}),
 			want: func(a *v1alpha1.CompiledAgent) {
 				a.Sampling.MaxOutputTokens = 9
-				a.OnToolFailure = v1alpha1.ToolFailureFailRun
+				a.OnToolFailure, a.OnIndeterminate = v1alpha1.ToolFailureFailRun, v1alpha1.IndeterminateAsk
 				a.Limits = v1alpha1.Limits{Segments: 1, Turns: 2, ToolCalls: 4, ActiveSeconds: 3}
 				a.Segment = v1alpha1.SegmentTimers{SoftSeconds: 4, HardSeconds: 5}
 				a.Retry = v1alpha1.Retry{MaxAttempts: 6, BaseSeconds: 7, CapSeconds: 8, MaxRetryAfterSeconds: 9}

@@ -2,9 +2,12 @@ package compile
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
+	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/runtime/policy"
 )
 
 // Defaults of a declaration. The API's field comments promise them.
@@ -38,6 +41,33 @@ func Declaration(s *v1alpha1.ToolServer, tool string) v1alpha1.ToolDeclaration {
 	d.TimeoutSeconds = cmp.Or(d.TimeoutSeconds, TimeoutSeconds)
 	d.MaxResultBytes = cmp.Or(d.MaxResultBytes, MaxResultBytes)
 	return d
+}
+
+// probe is how the server's spec finds out whether a call of the tool took effect, or zero if it does not.
+func probe(s *v1alpha1.ToolServer, tool string) (v1alpha1.CompiledProbe, *Problem) {
+	p := Declaration(s, tool).Probe
+	if p.Tool == "" {
+		return v1alpha1.CompiledProbe{}, nil
+	}
+	invalid := func(format string, args ...any) (v1alpha1.CompiledProbe, *Problem) {
+		return v1alpha1.CompiledProbe{}, &Problem{v1alpha1.ReasonInvalid, contract.Clip(
+			fmt.Sprintf("ToolServer %q: the probe of tool %q (spec.tools): ", s.Name, tool)+fmt.Sprintf(format, args...), contract.MaxMessage)}
+	}
+	asked := Declaration(s, p.Tool)
+	at := slices.IndexFunc(s.Status.Tools, func(t v1alpha1.DiscoveredTool) bool { return t.Name == p.Tool })
+	switch {
+	case at < 0:
+		return invalid("the server has no tool %q: correct the name, or change spec.release to have its tools discovered again", p.Tool)
+	case asked.Effect != v1alpha1.EffectRead:
+		return invalid("tool %q has the effect %s, and what is asked must only read: declare it with effect: Read, or name another", p.Tool, asked.Effect)
+	}
+	if _, err := policy.CompileProbe(p.Arguments, p.Happened); err != nil {
+		return invalid("%v", err)
+	}
+	return v1alpha1.CompiledProbe{
+		Tool: p.Tool, Digest: s.Status.Tools[at].Digest, Arguments: p.Arguments, Happened: p.Happened,
+		TimeoutSeconds: asked.TimeoutSeconds, MaxResultBytes: asked.MaxResultBytes, HTTP: request(s, p.Tool),
+	}, nil
 }
 
 // Body is what a tool of an HTTP server sends as its body.

@@ -36,7 +36,11 @@ func toolsOf(def *v1alpha1.AgentDefinition, servers map[string]*v1alpha1.ToolSer
 		tools   []v1alpha1.CompiledTool
 	)
 	for _, c := range chosen {
-		tools = append(tools, c.compile())
+		compiled := c.compile()
+		if compiled.Probe, p = probe(c.server, c.offered.Name); p != nil {
+			return nil, nil, p
+		}
+		tools = append(tools, compiled)
 		if !slices.ContainsFunc(reached, func(s v1alpha1.CompiledServer) bool { return s.Name == c.server.Name }) {
 			reached = append(reached, Server(c.server))
 		}

@@ -48,6 +48,17 @@ func ready(s *v1alpha1.ToolServer, status metav1.ConditionStatus, reason, messag
 	return s
 }
 
+// probed is a server whose tool send has a probe that asks another of its tools.
+func probed(asks string, change func(*v1alpha1.Probe)) *v1alpha1.ToolServer {
+	s := known("mail", "send", "sent", "other")
+	p := v1alpha1.Probe{Tool: asks, Arguments: "{'key': key}", Happened: "answer.found"}
+	if change != nil {
+		change(&p)
+	}
+	s.Spec.Tools = []v1alpha1.ToolDeclaration{{Name: "send", Probe: p}, {Name: "sent", Effect: v1alpha1.EffectRead, TimeoutSeconds: 7}}
+	return s
+}
+
 func selects(server string, tools ...string) v1alpha1.ToolSelection {
 	return v1alpha1.ToolSelection{ServerRef: v1alpha1.LocalReference{Name: server}, Names: tools}
 }
@@ -114,6 +125,14 @@ func TestTools(t *testing.T) {
 			tools: []v1alpha1.ToolSelection{selects("mail", "send")}, want: []v1alpha1.CompiledServer{mail},
 			tool: []v1alpha1.CompiledTool{plain("mail", "send", func(c *v1alpha1.CompiledTool) {
 				c.Name, c.Effect, c.Idempotency, c.Show, c.TimeoutSeconds, c.MaxResultBytes = "post", v1alpha1.EffectSend, v1alpha1.IdempotencyKey, v1alpha1.ShowDigest, 5, 256
+			})},
+		},
+		"a probe is pinned like a tool": {
+			servers: []*v1alpha1.ToolServer{probed("sent", nil)}, tools: []v1alpha1.ToolSelection{selects("mail", "send")}, want: []v1alpha1.CompiledServer{mail},
+			tool: []v1alpha1.CompiledTool{plain("mail", "send", func(c *v1alpha1.CompiledTool) {
+				c.Probe = v1alpha1.CompiledProbe{
+					Tool: "sent", Digest: digestOf("sent"), Arguments: "{'key': key}", Happened: "answer.found", TimeoutSeconds: 7, MaxResultBytes: 65536,
+				}
 			})},
 		},
 		"servers and tools in the order of their names": {
@@ -224,6 +243,22 @@ func TestToolsThatDoNotCompile(t *testing.T) {
 		"two tools that differ in what no model takes": {
 			servers: []*v1alpha1.ToolServer{known("mail", "a.b", "a/b")}, tools: []v1alpha1.ToolSelection{selects("mail", "a/b", "a.b")},
 			want: Problem{v1alpha1.ReasonToolNameTaken, `spec.tools: tool "a.b" of ToolServer "mail" and tool "a/b" of ToolServer "mail" would both be mail__a_b for the model: give one of them another name with as in spec.tools of its ToolServer`},
+		},
+		"a probe that asks a tool which is not there": {
+			servers: []*v1alpha1.ToolServer{probed("find", nil)}, tools: []v1alpha1.ToolSelection{selects("mail", "send")},
+			want: Problem{v1alpha1.ReasonInvalid, `ToolServer "mail": the probe of tool "send" (spec.tools): the server has no tool "find": correct the name, or change spec.release to have its tools discovered again`},
+		},
+		"a probe that asks a tool which does more than read": {
+			servers: []*v1alpha1.ToolServer{probed("other", nil)}, tools: []v1alpha1.ToolSelection{selects("mail", "send")},
+			want: Problem{v1alpha1.ReasonInvalid, `ToolServer "mail": the probe of tool "send" (spec.tools): tool "other" has the effect Write, and what is asked must only read: declare it with effect: Read, or name another`},
+		},
+		"a probe whose arguments are no object": {
+			servers: []*v1alpha1.ToolServer{probed("sent", func(p *v1alpha1.Probe) { p.Arguments = "key" })}, tools: []v1alpha1.ToolSelection{selects("mail", "send")},
+			want: Problem{v1alpha1.ReasonInvalid, `ToolServer "mail": the probe of tool "send" (spec.tools): arguments: the expression does not compile: it is of type string and must be of type map(string, dyn)`},
+		},
+		"a probe whose answer is read by something that is not there": {
+			servers: []*v1alpha1.ToolServer{probed("sent", func(p *v1alpha1.Probe) { p.Happened = "args.found" })}, tools: []v1alpha1.ToolSelection{selects("mail", "send")},
+			want: Problem{v1alpha1.ReasonInvalid, `ToolServer "mail": the probe of tool "send" (spec.tools): happened: the expression does not compile: at column 1, undeclared reference to 'args' (in container '')`},
 		},
 		"more tools than an agent has": {
 			servers: []*v1alpha1.ToolServer{known("a", lots("a", 64)...), known("b", lots("b", 64)...), known("c", "c")},

@@ -34,7 +34,8 @@ func (s suite) waiting() {
 	want := contract.Wait{Cursor: 7, Asks: []contract.Ask{anAsk}}
 	s.Yield(run, 0, contract.Outcome{Yield: contract.YieldWaiting, Wait: &want})
 	s.ok(s.Deliver(s.Context(), run.UID, aDelivery(1, 0, v1alpha1.ApprovalApproved)))
-	ds := []contract.Delivery{aDelivery(3, 1, v1alpha1.ApprovalApproved), aDelivery(3, 0, v1alpha1.ApprovalDenied)}
+	ds := []contract.Delivery{aDelivery(3, 1, v1alpha1.ApprovalApproved), aDelivery(3, 0, v1alpha1.ApprovalDenied), aDelivery(3, 0, v1alpha1.ApprovalRetry)}
+	ds[2].Type = v1alpha1.ApprovalIndeterminate
 	for _, d := range ds {
 		s.ok(s.Deliver(s.Context(), run.UID, d))
 	}

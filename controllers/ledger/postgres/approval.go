@@ -15,7 +15,7 @@ import (
 )
 
 // deliveries are rows of the inbox i as a JSON array of contract.Delivery.
-const deliveries = `jsonb_agg(jsonb_build_object('seq', i.seq, 'request', i.request_uid, 'turn', i.turn, 'index', i.idx, 'digest', i.digest,
+const deliveries = `jsonb_agg(jsonb_build_object('seq', i.seq, 'type', CASE i.kind WHEN 'approval' THEN '' ELSE 'Indeterminate' END, 'request', i.request_uid, 'turn', i.turn, 'index', i.idx, 'digest', i.digest,
   'seat', i.seat, 'seats', i.seats, 'phase', i.phase, 'by', i.decided_by, 'reason', i.reason) ORDER BY i.seq)::text`
 
 // decodeWait reads what a run waits for. What does not parse is no wait: Believed says what becomes of that.
@@ -73,13 +73,13 @@ func (l *Ledger) Deliver(ctx context.Context, run types.UID, d contract.Delivery
 	b.Queue(`SELECT FROM ekiden.claims WHERE run_uid = $1 AND lane = '' FOR NO KEY UPDATE`, run)
 	b.Queue(`
 INSERT INTO ekiden.inbox (run_uid, namespace_uid, kind, request_uid, turn, idx, digest, seat, seats, phase, decided_by, reason)
-SELECT run_uid, namespace_uid, 'approval', $2::uuid, $3::int, $4::int, $5, $6::int, $7::int, $8, $9, $10
+SELECT run_uid, namespace_uid, CASE $11 WHEN 'Indeterminate' THEN 'indeterminate' ELSE 'approval' END, $2::uuid, $3::int, $4::int, $5, $6::int, $7::int, $8, $9, $10
 FROM ekiden.claims WHERE run_uid = $1 AND lane = ''
   AND NOT ($8 = 'Approved' AND EXISTS (
     SELECT FROM ekiden.inbox o WHERE o.run_uid = $1 AND o.lane = '' AND (o.turn, o.idx, o.digest) = ($3::int, $4::int, $5)
       AND o.seat <> $6::int AND o.phase = 'Approved' AND o.decided_by = $9))
 ON CONFLICT (request_uid) DO NOTHING`,
-		run, d.Request, d.Turn, d.Index, d.Digest, d.Seat, d.Seats, string(d.Phase), contract.Clean(d.By), contract.Clip(d.Reason, contract.MaxMessage))
+		run, d.Request, d.Turn, d.Index, d.Digest, d.Seat, d.Seats, string(d.Phase), contract.Clean(d.By), contract.Clip(d.Reason, contract.MaxMessage), string(d.Type))
 	b.Queue(`
 SELECT EXISTS (SELECT FROM ekiden.runs WHERE run_uid = $1), EXISTS (SELECT FROM ekiden.inbox WHERE request_uid = $2::uuid)`,
 		run, d.Request).QueryRow(func(row pgx.Row) error { return row.Scan(&known, &delivered) })

@@ -276,6 +276,10 @@ func (l *Ledger) EndAttempt(ctx context.Context, run types.UID, k ledger.Attempt
 		if e.Terminated {
 			b.Queue(`UPDATE ekiden.claims SET holder = NULL, lease_until = NULL WHERE run_uid = $1 AND segment = $2::int AND attempt = $3::int AND holder IS NOT NULL`,
 				run, k.Segment, k.Attempt)
+			b.Queue(`
+UPDATE ekiden.attempts a SET terminated_generation = c.generation FROM ekiden.claims c
+WHERE (a.run_uid, a.segment, a.attempt) = ($1, $2::int, $3::int) AND a.terminated_generation IS NULL
+  AND (c.run_uid, c.lane, c.segment, c.attempt) = ($1, '', $2::int, $3::int)`, run, k.Segment, k.Attempt)
 		}
 		var notBefore *time.Time
 		if !e.NotBefore.IsZero() {

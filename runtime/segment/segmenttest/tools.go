@@ -59,9 +59,31 @@ type Tools struct {
 	Do func(ctx context.Context, p gate.Permit) (segment.CallResult, error)
 	// Before comes before the intent.
 	Before func(p gate.Permit) error
+	// Resent stands for what becomes of a call that may have been sent before and is not begun again.
+	Resent func(j segment.Recorder) error
+	// Ask answers a probe; nil answers "done".
+	Ask func(p gate.ProbePermit) (segment.CallResult, error)
 
-	mu    sync.Mutex
-	calls []string
+	mu            sync.Mutex
+	calls, probes []string
+}
+
+// Probe is segment.Tools'.
+func (t *Tools) Probe(_ context.Context, p gate.ProbePermit) (segment.CallResult, error) {
+	t.mu.Lock()
+	t.probes = append(t.probes, p.Tool().Tool+string(p.Arguments()))
+	t.mu.Unlock()
+	if t.Ask == nil {
+		return segment.CallResult{Kind: segment.ResultAnswered, Text: "done", Bytes: 4}, nil
+	}
+	return t.Ask(p)
+}
+
+// Probes are the questions that reached their tools, as tool and arguments.
+func (t *Tools) Probes() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]string(nil), t.probes...)
 }
 
 // Invoke is segment.Tools'.
@@ -70,6 +92,9 @@ func (t *Tools) Invoke(ctx context.Context, p gate.Permit, j segment.Recorder) e
 		if err := t.Before(p); err != nil {
 			return err
 		}
+	}
+	if t.Resent != nil && j.Resumed() {
+		return t.Resent(j)
 	}
 	if err := j.Begin(ctx); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -51,9 +52,29 @@ func (r *run) journal() segment.Journal {
 			result := *c.Result
 			c.Result = &result
 		}
+		c.Approvals = slices.Clone(c.intent.Approvals)
+		c.Gone = c.Result == nil && r.gone(c)
 		out[k] = c.Call
 	}
 	return out
+}
+
+// gone reports whether whoever began the call last is known to send nothing of it any more.
+func (r *run) gone(c call) bool {
+	if r.terminated[c.Generation] {
+		return true
+	}
+	for _, o := range r.outcomes {
+		if o.generation == c.Generation {
+			return true
+		}
+	}
+	return false
+}
+
+// Terminated says that the process of the newest claim was seen to end. Its claim is given back.
+func (s *Store) Terminated(uid types.UID) {
+	s.change(uid, func(r *run) { r.terminated[r.generation], r.holder, r.leaseUntil = true, false, time.Time{} })
 }
 
 // Begin writes the intent of a call.

@@ -66,6 +66,8 @@ type run struct {
 	outcomes   map[int]outcome
 	usage      map[usageKey]segment.Usage
 	order      []usageKey
+	// terminated are the generations whose processes were seen to end.
+	terminated map[int64]bool
 }
 
 type entry struct {
@@ -98,6 +100,7 @@ func (s *Store) Admit(snapshot contract.Snapshot) error {
 	if s.runs[snapshot.Run.UID] == nil {
 		s.runs[snapshot.Run.UID] = &run{
 			snapshot: body, calls: map[segment.CallKey]call{}, outcomes: map[int]outcome{}, usage: map[usageKey]segment.Usage{},
+			terminated: map[int64]bool{},
 		}
 	}
 	return nil

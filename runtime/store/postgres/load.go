@@ -15,13 +15,19 @@ import (
 const (
 	selectSnapshot = `SELECT body FROM ekiden.snapshots WHERE run_uid = $1`
 	selectEntries  = `SELECT seq, kind, schema, body FROM ekiden.transcript WHERE run_uid = $1 AND lane = '' ORDER BY seq`
-	selectCalls    = `
-SELECT turn, idx, tool, effect, idempotency, digest, generation, begun_at IS NOT NULL,
-  settled_at IS NOT NULL, coalesce(kind, ''), coalesce(code, ''), coalesce(text, ''), coalesce(bytes, 0)
-FROM ekiden.calls WHERE run_uid = $1 AND lane = ''`
+
+	// Of a call that is not settled it tells whether whoever began it last is gone: the manager saw its process end, or it has left
+	// an outcome itself.
+	selectCalls = `
+SELECT k.turn, k.idx, k.tool, k.effect, k.idempotency, k.digest, k.generation, k.begun_at IS NOT NULL, k.approvals::text[],
+  k.settled_at IS NULL AND (
+    EXISTS (SELECT FROM ekiden.attempts a WHERE a.run_uid = k.run_uid AND a.terminated_generation = k.generation)
+    OR EXISTS (SELECT FROM ekiden.outcomes o WHERE o.run_uid = k.run_uid AND o.lane = k.lane AND o.generation = k.generation)),
+  k.settled_at IS NOT NULL, coalesce(k.kind, ''), coalesce(k.code, ''), coalesce(k.text, ''), coalesce(k.bytes, 0)
+FROM ekiden.calls k WHERE k.run_uid = $1 AND k.lane = ''`
 	selectInbox = `
-SELECT seq, request_uid::text, turn, idx, digest, seat, seats, phase, decided_by, reason
-FROM ekiden.inbox WHERE run_uid = $1 AND lane = '' AND kind = 'approval' ORDER BY seq`
+SELECT seq, CASE kind WHEN 'approval' THEN '' ELSE 'Indeterminate' END, request_uid::text, turn, idx, digest, seat, seats, phase, decided_by, reason
+FROM ekiden.inbox WHERE run_uid = $1 AND lane = '' AND kind IN ('approval', 'indeterminate') ORDER BY seq`
 	selectPolicy = `
 SELECT p.version, p.body FROM ekiden.policies p JOIN ekiden.runs r USING (namespace_uid)
 WHERE r.run_uid = $1 ORDER BY p.version DESC LIMIT 1`
@@ -89,20 +95,24 @@ func (s *Store) load(ctx context.Context, run types.UID, c *segment.Claim) error
 
 func scanCall(row pgx.Rows) (segment.Call, error) {
 	var (
-		c       segment.Call
-		r       segment.CallResult
-		settled bool
+		c         segment.Call
+		r         segment.CallResult
+		settled   bool
+		approvals []string
 	)
-	err := row.Scan(&c.Turn, &c.Index, &c.Tool, &c.Effect, &c.Idempotency, &c.Digest, &c.Generation, &c.Begun,
+	err := row.Scan(&c.Turn, &c.Index, &c.Tool, &c.Effect, &c.Idempotency, &c.Digest, &c.Generation, &c.Begun, &approvals, &c.Gone,
 		&settled, &r.Kind, &r.Code, &r.Text, &r.Bytes)
 	if settled {
 		c.Result = &r
+	}
+	for _, uid := range approvals {
+		c.Approvals = append(c.Approvals, types.UID(uid))
 	}
 	return c, err
 }
 
 func scanDelivery(row pgx.CollectableRow) (d contract.Delivery, err error) {
-	return d, row.Scan(&d.Seq, &d.Request, &d.Turn, &d.Index, &d.Digest, &d.Seat, &d.Seats, &d.Phase, &d.By, &d.Reason)
+	return d, row.Scan(&d.Seq, &d.Type, &d.Request, &d.Turn, &d.Index, &d.Digest, &d.Seat, &d.Seats, &d.Phase, &d.By, &d.Reason)
 }
 
 // policyRow is a row of ekiden.policies. Version 0 is that of a namespace that has none.

@@ -77,6 +77,12 @@ func (w *world) fixture() storetest.Fixture {
 			t.Helper()
 			w.exec(t, `UPDATE ekiden.claims SET beat = beat - $2 * interval '1 ms', lease_until = lease_until - $2 * interval '1 ms' WHERE run_uid = $1`, run, d.Milliseconds())
 		},
+		Terminated: func(t testing.TB, run types.UID) {
+			t.Helper()
+			w.exec(t, `INSERT INTO ekiden.attempts (run_uid, namespace_uid, segment, attempt, terminated_generation)
+				SELECT run_uid, namespace_uid, 0, generation::int, generation FROM ekiden.claims WHERE run_uid = $1`, run)
+			w.exec(t, `UPDATE ekiden.claims SET holder = NULL, lease_until = NULL WHERE run_uid = $1`, run)
+		},
 		Plant: func(t testing.TB, run types.UID, at int, stored record.Record) {
 			t.Helper()
 			w.exec(t, `INSERT INTO ekiden.transcript (run_uid, seq, namespace_uid, generation, segment, kind, schema, body) VALUES ($1, $2, $3, 1, 0, $4, $5, $6)`,
@@ -88,8 +94,8 @@ func (w *world) fixture() storetest.Fixture {
 		},
 		Decide: func(t testing.TB, run types.UID, d contract.Delivery) {
 			t.Helper()
-			w.exec(t, `INSERT INTO ekiden.inbox (run_uid, namespace_uid, kind, request_uid, turn, idx, digest, seat, seats, phase, decided_by, reason) VALUES ($1, $2, 'approval', $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-				run, w.namespace, d.Request, d.Turn, d.Index, d.Digest, d.Seat, d.Seats, d.Phase, d.By, d.Reason)
+			w.exec(t, `INSERT INTO ekiden.inbox (run_uid, namespace_uid, kind, request_uid, turn, idx, digest, seat, seats, phase, decided_by, reason) VALUES ($1, $2, CASE $12 WHEN '' THEN 'approval' ELSE 'indeterminate' END, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+				run, w.namespace, d.Request, d.Turn, d.Index, d.Digest, d.Seat, d.Seats, d.Phase, d.By, d.Reason, string(d.Type))
 		},
 		Policy: func(t testing.TB, set contract.PolicySet) {
 			t.Helper()

@@ -24,6 +24,7 @@ var lawsOfCalls = map[string]func(*testing.T, Fixture){
 	"a stale generation can neither begin nor settle what the next one holds":         staleCalls,
 	"an intent that nobody settled passes to the next claim, under the newest policy": orphan,
 	"an intent that nobody settled can be settled under the next claim":               orphanSettled,
+	"of an intent that nobody settled it is known whether its process is gone":        gone,
 	"a settled call can neither be begun nor changed":                                 settledForGood,
 	"a call that was begun cannot be begun with other arguments or another key":       otherIntent,
 	"a repeated begin or settle adds nothing":                                         repeatedCalls,
@@ -108,8 +109,10 @@ func intentThenSettle(t *testing.T, f Fixture) {
 	e := Settlement(2, 1, segment.ResultAnswered)
 	settled(t, s, e)
 	f.counts(t, run, Count{Calls: 2})
+	want := call(2, 1, c.Generation, &e.Result)
+	want.Approvals = i.Approvals
 	same(t, f.journal(t, run), segment.Journal{
-		i.CallKey:           call(2, 1, c.Generation, &e.Result),
+		i.CallKey:           want,
 		{Turn: 3, Index: 0}: call(3, 0, c.Generation, nil),
 	})
 }
@@ -199,6 +202,52 @@ func orphan(t *testing.T, f Fixture) {
 	e := Settlement(0, 0, segment.ResultAnswered)
 	settled(t, s, e)
 	same(t, f.journal(t, run), segment.Journal{{}: call(0, 0, c.Generation, &e.Result)})
+}
+
+// gone tells what is known of the process that wrote the newest intent, whatever became of others.
+func gone(t *testing.T, f Fixture) {
+	look := func(run types.UID) bool {
+		return f.journal(t, run)[segment.CallKey{}].Gone
+	}
+	silent := f.admitted(t) // for longer than its lease, as a paused one is
+	_, s := f.claim(t, silent, 0)
+	begun(t, s, Intent(0, 0))
+	same(t, look(silent), false)
+
+	seen := f.admitted(t)
+	_, s = f.claim(t, seen, 0)
+	begun(t, s, Intent(0, 0))
+	f.Terminated(t, seen)
+	same(t, look(seen), true)
+
+	later := f.admitted(t) // the one that came after it was seen to end, and has not begun the call
+	_, s = f.claim(t, later, 0)
+	begun(t, s, Intent(0, 0))
+	f.lapse(t, later)
+	f.claim(t, later, 0)
+	f.Terminated(t, later)
+	same(t, look(later), false)
+
+	passed := f.admitted(t) // it has begun the call anew since
+	_, s = f.claim(t, passed, 0)
+	begun(t, s, Intent(0, 0))
+	f.Terminated(t, passed)
+	_, s = f.claim(t, passed, 0)
+	begun(t, s, Intent(0, 0))
+	same(t, look(passed), false)
+
+	parked := f.admitted(t)
+	_, s = f.claim(t, parked, 0)
+	begun(t, s, Intent(0, 0))
+	ok(t, s.Yield(t.Context(), waiting(), nil))
+	same(t, look(parked), true)
+
+	settles := f.admitted(t)
+	_, s = f.claim(t, settles, 0)
+	begun(t, s, Intent(0, 0))
+	settled(t, s, Settlement(0, 0, segment.ResultAnswered))
+	f.Terminated(t, settles)
+	same(t, look(settles), false) // nobody asks
 }
 
 func orphanSettled(t *testing.T, f Fixture) {
@@ -335,6 +384,9 @@ func inbox(t *testing.T, f Fixture) {
 	want := []contract.Delivery{
 		delivery(3, 1, 2, v1alpha1.ApprovalApproved), delivery(0, 0, 1, v1alpha1.ApprovalDenied), delivery(3, 1, 1, v1alpha1.ApprovalApproved), {
 			Request: types.UID(uuid.NewString()), Turn: 1, Digest: digestOf(1, 0), Seat: 1, Seats: 1, Phase: v1alpha1.ApprovalExpired,
+		}, {
+			Type: v1alpha1.ApprovalIndeterminate, Request: types.UID(uuid.NewString()), Turn: 3, Index: 1, Digest: digestOf(3, 1), Seat: 1, Seats: 1,
+			Phase: v1alpha1.ApprovalRetry, By: "jane",
 		},
 	}
 	for _, d := range want {

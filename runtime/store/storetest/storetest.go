@@ -38,6 +38,8 @@ type Fixture struct {
 	Plant func(t testing.TB, run types.UID, at int, stored record.Record)
 	// Replace puts another body in the place of the snapshot's.
 	Replace func(t testing.TB, run types.UID, body string)
+	// Terminated says that the process of the run's newest claim was seen to end, and gives the claim back.
+	Terminated func(t testing.TB, run types.UID)
 	// Decide puts what was decided on a seat into the run's inbox.
 	Decide func(t testing.TB, run types.UID, d contract.Delivery)
 	// Policy makes the set a new version of the policy of the namespace.
