@@ -165,9 +165,20 @@ func (w *world) claimOf(t *testing.T, run types.UID) (r row) {
 }
 
 // audited reads what was written since then.
-func (w *world) audited(t *testing.T, since int64) (history []change) {
+func (w *world) audited(t *testing.T, since int64) []change {
 	t.Helper()
-	rows, err := w.super.Query(t.Context(), `SELECT what, coalesce(live, false), old::text, row::text FROM audit WHERE seq > $1::bigint ORDER BY seq`, since)
+	return w.changes(t, `seq > $1::bigint`, since)
+}
+
+// auditedOf reads what was ever written of a run after it was admitted.
+func (w *world) auditedOf(t *testing.T, run types.UID) []change {
+	t.Helper()
+	return w.changes(t, `run_uid = $1 AND NOT (what = 'claims' AND old IS NULL)`, run)
+}
+
+func (w *world) changes(t *testing.T, where string, args ...any) (history []change) {
+	t.Helper()
+	rows, err := w.super.Query(t.Context(), `SELECT what, coalesce(live, false), old::text, row::text FROM audit WHERE `+where+` ORDER BY seq`, args...)
 	ok(t, err)
 	defer rows.Close()
 	for rows.Next() {
