@@ -68,6 +68,9 @@ func judge(claim row, history []change) (broken []string) {
 			for _, b := range judgeClaim(claim, c) {
 				say("%s", b)
 			}
+			if c.New.Generation > claim.Generation && c.New.FinalAt == nil && outcomes[c.New.Segment] {
+				say("segment %d was claimed again after its outcome", c.New.Segment)
+			}
 			claim = *c.New
 			continue
 		case c.New.Generation != claim.Generation:
@@ -138,6 +141,9 @@ func TestTheJudge(t *testing.T) {
 		"a row of calls was written while nobody held the claim":             {row{Generation: 3}, []change{{What: "calls", New: &settled}}},
 		"segment 7 has two outcomes": {held, []change{
 			{What: "outcomes", New: &row{Generation: 3, Segment: 7}}, {What: "outcomes", New: &row{Generation: 3, Segment: 7}},
+		}},
+		"segment 7 was claimed again after its outcome": {held, []change{
+			{What: "outcomes", New: &row{Generation: 3, Segment: 7}}, {What: "claims", New: &row{Generation: 4, Holder: &me, Segment: 7}},
 		}},
 		"a settled call was changed":                       {held, []change{{What: "calls", Old: &settled, New: &settled}}},
 		"a call began after the cancel":                    {cancelled, []change{{What: "calls", New: &intent}}},
