@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// audit makes triggers that write down every change of a run's rows. Who writes one holds the lock of the run's claim, so that
-// the order is that in which they are committed.
+// audit makes triggers that write down every change of a run's rows, and the transaction that made it.
 const audit = `
-CREATE TABLE audit (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text NOT NULL, run_uid uuid, live boolean, old jsonb, row jsonb);
+CREATE TABLE audit (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text NOT NULL, run_uid uuid, live boolean, old jsonb, row jsonb,
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id());
 CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   INSERT INTO public.audit (what, run_uid, live, old, row) VALUES (TG_TABLE_NAME, coalesce(NEW.run_uid, OLD.run_uid),
@@ -170,21 +170,22 @@ func (w *world) claimOf(t *testing.T, run types.UID) (r row) {
 	return r
 }
 
-// audited reads what was written since then.
-func (w *world) audited(t *testing.T, since int64) []change {
+// audited reads what was written since a scene was set, in the order in which it was committed: what one transaction had written
+// before it was stopped comes after all of another that ended meanwhile.
+func (w *world) audited(t *testing.T, c *scene) []change {
 	t.Helper()
-	return w.changes(t, `seq > $1::bigint`, since)
+	return w.changes(t, `seq > $1::bigint ORDER BY $2::text <> '' AND NOT pg_visible_in_snapshot(xid, nullif($2::text, '')::pg_snapshot), seq`, c.since, c.meanwhile)
 }
 
-// auditedOf reads what was ever written of a run after it was admitted.
+// auditedOf reads what was ever written of a run after it was admitted. Who writes holds the lock of the run's claim.
 func (w *world) auditedOf(t *testing.T, run types.UID) []change {
 	t.Helper()
-	return w.changes(t, `run_uid = $1 AND NOT (what = 'claims' AND old IS NULL)`, run)
+	return w.changes(t, `run_uid = $1 AND NOT (what = 'claims' AND old IS NULL) ORDER BY seq`, run)
 }
 
 func (w *world) changes(t *testing.T, where string, args ...any) (history []change) {
 	t.Helper()
-	rows, err := w.super.Query(t.Context(), `SELECT what, coalesce(live, false), old::text, row::text FROM audit WHERE `+where+` ORDER BY seq`, args...)
+	rows, err := w.super.Query(t.Context(), `SELECT what, coalesce(live, false), old::text, row::text FROM audit WHERE `+where, args...)
 	ok(t, err)
 	defer rows.Close()
 	for rows.Next() {
