@@ -348,13 +348,19 @@ func (w *world) withoutDeadlock(t *testing.T) {
 
 func connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
-	cfg, err := pgx.ParseConfig(dsn)
-	ok(t, err)
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn, err := pgx.ConnectConfig(t.Context(), cfg)
+	conn, err := open(t.Context(), dsn)
 	ok(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
+}
+
+func open(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 func ok(t *testing.T, err error) {

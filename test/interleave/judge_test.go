@@ -101,6 +101,8 @@ func judgeClaim(was row, c change) (broken []string) {
 	case c.New.Generation < was.Generation:
 		broken = append(broken, "the generation fell")
 	case raised && c.New.FinalAt != nil: // the end
+	case c.New.FinalAt != nil:
+		broken = append(broken, "the end left the generation as it was")
 	case raised && was.Holder != nil && c.Live:
 		broken = append(broken, "a claim was taken over whose lease stood")
 	case raised && was.CancelledAt != nil:
@@ -148,6 +150,7 @@ func TestTheJudge(t *testing.T) {
 		"a settled call was changed":                       {held, []change{{What: "calls", Old: &settled, New: &settled}}},
 		"a call began after the cancel":                    {cancelled, []change{{What: "calls", New: &intent}}},
 		"a call began under policy 0 while 1 was in force": {held, []change{{What: "in force", New: &row{Version: 1}}, {What: "calls", New: &intent}}},
+		"the end left the generation as it was":            {held, []change{{What: "claims", New: &row{Generation: 3, FinalAt: &at}}}},
 		"the generation fell":                              {held, []change{{What: "claims", New: &row{Generation: 2}}}},
 		"a claim was taken over whose lease stood":         {held, []change{{What: "claims", Live: true, New: &row{Generation: 4, Holder: &me}}}},
 		"a cancelled run was claimed":                      {cancelled, []change{{What: "claims", New: &row{Generation: 4, Holder: &me, CancelledAt: &at}}}},
