@@ -55,7 +55,7 @@ func (r *rotation) write(ctx context.Context, n, number int) error {
 	defer store.Close()
 	var claim segment.Claim
 	var session segment.Session
-	for range 1000 { // the login may be about to be made
+	for range 200 { // the login may be about to be made
 		claim, session, err = store.Claim(ctx, segment.Ask{Run: run, Segment: number, Holder: "pod"})
 		if !errors.Is(err, segment.ErrUnavailable) {
 			break
