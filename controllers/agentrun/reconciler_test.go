@@ -438,6 +438,27 @@ func TestTheLoginTakesThePasswordOfTheSecret(t *testing.T) {
 	}
 }
 
+// TestADeletedSecretRotatesTheLogin makes another login, and takes the old one from nobody.
+func TestADeletedSecretRotatesTheLogin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, append(compiled(), theRun())...)
+	w.reconcile()
+	for _, slot := range []ledger.Slot{"", "a", "b", "a"} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, UID: teamUID}}
+		if unfit, err := w.Provision(t.Context(), ns); err != nil || unfit != "" {
+			t.Fatal(unfit, err)
+		}
+		var secret corev1.Secret
+		w.ok(w.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: contract.PostgresSecret}, &secret))
+		all, err := w.ledger.Tenants(t.Context())
+		w.ok(err)
+		if dsn := string(secret.Data[contract.PostgresKey]); !strings.Contains(dsn, "//"+slot.LoginOf(teamUID)+":") || all[0].Slot != slot || all[0].Retiring != (slot != "") {
+			t.Errorf("slot %q: %s, %+v", slot, dsn, all)
+		}
+		w.ok(w.api.Delete(t.Context(), &secret))
+	}
+}
+
 func TestAnAddressThatIsNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(compiled(), theRun())...)

@@ -38,7 +38,11 @@ func (r *Reconciler) provision(ctx context.Context, ns *corev1.Namespace) error 
 		return fmt.Errorf("secret %s: %w", key, err)
 	}
 	u, err := url.Parse(string(secret.Data[contract.PostgresKey]))
-	if err != nil || u.User == nil || u.User.Username() != t.Login() {
+	if err != nil || u.User == nil {
+		return errForeignSecret
+	}
+	ours := false
+	if t.Slot, ours = ledger.SlotOf(ns.UID, u.User.Username()); !ours {
 		return errForeignSecret
 	}
 	t.Password, _ = u.User.Password()
@@ -51,7 +55,12 @@ func (r *Reconciler) provision(ctx context.Context, ns *corev1.Namespace) error 
 	return err
 }
 
-func (r *Reconciler) makeSecret(ctx context.Context, t ledger.Tenant) error {
+// makeSecret makes the Secret with a login that was not in it before: who deletes it rotates the login. Pods that were started with
+// the one before it go on with that until they end.
+func (r *Reconciler) makeSecret(ctx context.Context, t ledger.Tenant) (err error) {
+	if t.Slot, err = r.Ledger.NextSlot(ctx, t.NamespaceUID); err != nil {
+		return err
+	}
 	t.Password = rand.Text()
 	dsn, err := r.dsn(t)
 	if err != nil {

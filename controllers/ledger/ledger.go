@@ -68,8 +68,14 @@ type Ledger interface {
 	Finish(ctx context.Context, run types.UID, e End) (End, error)
 
 	// Provision makes sure that the namespace's login exists with the password. Repeating it with another password
-	// changes it. Errors: ErrPassword, ErrUnavailable.
+	// changes it; with another slot it makes a second login, and the one before it stays until Retire. Errors: ErrPassword,
+	// ErrUnavailable.
 	Provision(ctx context.Context, t Tenant) error
+	// NextSlot is the slot of which a namespace has no login in its Secret: the one to make a new login in. Errors: ErrUnavailable.
+	NextSlot(ctx context.Context, namespaceUID types.UID) (Slot, error)
+	// Retire drops the logins of a namespace that came before its present one, once that has been the present one for the given
+	// time and every attempt has ended that began before. Until then it does nothing. Errors: ErrOwns, ErrUnavailable.
+	Retire(ctx context.Context, namespaceUID types.UID, after time.Duration) error
 	// Tenants lists the namespaces that have a login. Their passwords are not told. Errors: ErrUnavailable.
 	Tenants(ctx context.Context) ([]Tenant, error)
 	// Unprovision drops the login of a namespace that is gone, ends its unfinished runs as Cancelled, and closes its connections.
@@ -198,6 +204,10 @@ type Tenant struct {
 	Namespace    string
 	NamespaceUID types.UID
 	Password     string
+	// Slot says which of the namespace's logins is in its Secret.
+	Slot Slot
+	// Retiring says that logins of other slots are there still. It is told, not asked for.
+	Retiring bool
 }
 
 // CheckPassword reports a password that Postgres would not take as it is: what is not ASCII may be normalized.
@@ -210,4 +220,4 @@ func (t Tenant) CheckPassword() error {
 }
 
 // Login is the name of the namespace's Postgres role.
-func (t Tenant) Login() string { return LoginOf(t.NamespaceUID) }
+func (t Tenant) Login() string { return t.Slot.LoginOf(t.NamespaceUID) }

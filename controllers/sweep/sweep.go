@@ -27,6 +27,9 @@ const (
 	every = time.Minute
 	// settled is how old a run must be: a younger one may not be in every cache yet.
 	settled = 5 * time.Minute
+	// retired is how old a login must be before those that came before it are dropped: longer than a discovery's pod lives, and
+	// than a node may go by a Secret that has changed.
+	retired = 30 * time.Minute
 	// most is how many unfinished runs one sweep looks at; far more than a cluster can carry.
 	most = 100_000
 )
@@ -119,6 +122,9 @@ func (s *Sweeper) tenant(ctx context.Context, t ledger.Tenant) error {
 	var ns corev1.Namespace
 	err := s.Live.Get(ctx, client.ObjectKey{Name: t.Namespace}, &ns)
 	if err == nil && ns.UID == t.NamespaceUID {
+		if t.Retiring {
+			return s.Ledger.Retire(ctx, t.NamespaceUID, retired)
+		}
 		return nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -8,7 +8,7 @@
 //		…
 //
 // The server is the one that EKIDEN_TEST_DSN names (the DSN of a superuser), else one that is started from the binaries
-// in EKIDEN_POSTGRES_BIN or on this machine. Where there is none, tests fail: they never skip.
+// in EKIDEN_POSTGRES_BIN or on this machine. Where there is none, tests fail: they never skip. Only a pooler is no condition.
 package pgtest
 
 import (

@@ -27,6 +27,8 @@ type Ledger struct {
 	runs    map[types.UID]*run
 	order   []types.UID
 	tenants []ledger.Tenant
+	// turned says since when a namespace has the login that it has.
+	turned map[types.UID]time.Time
 	tools
 }
 
@@ -49,7 +51,7 @@ type run struct {
 
 // New makes an empty ledger with the clock now.
 func New(now func() time.Time) *Ledger {
-	return &Ledger{now: now, runs: map[types.UID]*run{}, tools: newTools()}
+	return &Ledger{now: now, runs: map[types.UID]*run{}, turned: map[types.UID]time.Time{}, tools: newTools()}
 }
 
 // Admit freezes a run, unless another one holds its key.
@@ -202,6 +204,7 @@ func (l *Ledger) Provision(_ context.Context, t ledger.Tenant) error {
 		return err
 	}
 	if i := l.tenant(t.NamespaceUID); i >= 0 {
+		l.turn(&t, l.tenants[i])
 		l.tenants[i] = t
 	} else {
 		l.tenants = append(l.tenants, t)

@@ -55,6 +55,7 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		"a lease that an earlier attempt let run out is not the newest one's":       suite.lapsedBefore,
 		"a password that no login can have is refused by name":                      suite.passwords,
 		"a namespace that is gone leaves nothing open":                              suite.unprovision,
+		"a login that another one follows stays until nobody can use it":            suite.rotation,
 		"a wait shows what is asked and what was decided":                           suite.waiting,
 		"a wait that no segment leaves ends its run":                                suite.unbelieved,
 		"a decision is delivered once for each request":                             suite.deliveries,

@@ -38,14 +38,21 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Database: pgtest.New(t), namespace: types.UID(uuid.NewString())}
-	w.proxy = pgtest.NewProxy(t, w.Manager)
+	w.super = connect(t, w.Superuser)
+	w.through(t, w.Manager)
+	return w
+}
+
+// through makes the ledger of a DSN.
+func (w *world) through(t *testing.T, dsn string) {
+	t.Helper()
+	w.proxy = pgtest.NewProxy(t, dsn)
 	l, err := postgres.Open(t.Context(), w.proxy.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	w.Ledger, w.super = l, connect(t, w.Superuser)
-	return w
+	w.Ledger = l
 }
 
 func connect(t testing.TB, dsn string) *pgx.Conn {

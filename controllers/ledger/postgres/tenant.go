@@ -34,7 +34,7 @@ var settings = [][2]string{
 	{"idle_in_transaction_session_timeout", "10s"},
 }
 
-var loginPattern = regexp.MustCompile(`^ekiden_[0-9a-f]{32}$`)
+var loginPattern = regexp.MustCompile(`^ekiden_[0-9a-f]{32}(_[ab])?$`)
 
 // Provision makes sure that the namespace's login exists with the password. If it does, that is one read.
 func (l *Ledger) Provision(ctx context.Context, t ledger.Tenant) error {
@@ -63,26 +63,27 @@ func (l *Ledger) provision(ctx context.Context, t ledger.Tenant) error {
 	var b pgx.Batch
 	done := false
 	b.Queue(`
-SELECT EXISTS (SELECT FROM ekiden.tenants WHERE namespace_uid = $1 AND namespace = $2 AND password_sum = $3)
+SELECT EXISTS (SELECT FROM ekiden.tenants WHERE namespace_uid = $1 AND namespace = $2 AND password_sum = $3 AND slot = $6)
   AND EXISTS (SELECT FROM pg_roles WHERE rolname = $4 AND rolcanlogin AND pg_has_role(oid, $5, 'MEMBER'))`,
-		t.NamespaceUID, t.Namespace, password, login, tenants).QueryRow(known(&done))
+		t.NamespaceUID, t.Namespace, password, login, tenants, string(t.Slot)).QueryRow(known(&done))
 	if err := l.send(ctx, &b); err != nil || done {
 		return err
 	}
 	return l.transact(ctx, func(tx pgx.Tx) error {
 		// The row is the lock under which managers take turns.
 		if _, err := tx.Exec(ctx, `
-INSERT INTO ekiden.tenants (namespace_uid, namespace, password_sum) VALUES ($1, $2, $3)
-ON CONFLICT (namespace_uid) DO UPDATE SET namespace = excluded.namespace, password_sum = excluded.password_sum`,
-			t.NamespaceUID, t.Namespace, password); err != nil {
+INSERT INTO ekiden.tenants AS t (namespace_uid, namespace, password_sum, slot) VALUES ($1, $2, $3, $4)
+ON CONFLICT (namespace_uid) DO UPDATE SET namespace = excluded.namespace, password_sum = excluded.password_sum, slot = excluded.slot,
+  slot_since = CASE WHEN t.slot = excluded.slot THEN t.slot_since ELSE now() END, retiring = t.retiring OR t.slot <> excluded.slot`,
+			t.NamespaceUID, t.Namespace, password, string(t.Slot)); err != nil {
 			return err
 		}
-		role, there, err := find(ctx, tx, login)
+		there, err := find(ctx, tx, []string{login})
 		if err != nil {
 			return err
 		}
-		verb := "CREATE"
-		if there {
+		verb, role := "CREATE", pgx.Identifier{login}.Sanitize()
+		if len(there) > 0 {
 			verb = "ALTER"
 		}
 		// The verifier is of base64 and $, so it needs no escaping; the password itself never gets into a statement or a log.
@@ -112,20 +113,27 @@ func configure(ctx context.Context, tx pgx.Tx, role string) []string {
 	return out
 }
 
-// find tells whether the login is there, and its name as an identifier.
-func find(ctx context.Context, tx pgx.Tx, login string) (role string, there bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, login).Scan(&there)
-	return pgx.Identifier{login}.Sanitize(), there, err
+// find tells which of the logins are there.
+func find(ctx context.Context, tx pgx.Tx, logins []string) ([]login, error) {
+	rows, err := tx.Query(ctx, `SELECT rolname::text FROM pg_roles WHERE rolname = ANY ($1::text[]) ORDER BY rolname`, logins)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (l login, err error) {
+		err = row.Scan(&l.name)
+		l.role = pgx.Identifier{l.name}.Sanitize()
+		return l, err
+	})
 }
 
 // Tenants lists the namespaces that have a login. Passwords are not known here.
 func (l *Ledger) Tenants(ctx context.Context) ([]ledger.Tenant, error) {
 	var b pgx.Batch
 	var out []ledger.Tenant
-	b.Queue(`SELECT namespace, namespace_uid::text FROM ekiden.tenants ORDER BY since, namespace_uid`).Query(func(rows pgx.Rows) error {
+	b.Queue(`SELECT namespace, namespace_uid::text, slot, retiring FROM ekiden.tenants ORDER BY since, namespace_uid`).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var t ledger.Tenant
-			if err := rows.Scan(&t.Namespace, (*string)(&t.NamespaceUID)); err != nil {
+			if err := rows.Scan(&t.Namespace, (*string)(&t.NamespaceUID), (*string)(&t.Slot), &t.Retiring); err != nil {
 				return err
 			}
 			out = append(out, t)
@@ -138,73 +146,92 @@ func (l *Ledger) Tenants(ctx context.Context) ([]ledger.Tenant, error) {
 	return out, nil
 }
 
-// Unprovision drops the login of a namespace that is gone and ends its unfinished runs. Each step is committed before the
+// Unprovision drops the logins of a namespace that is gone and ends its unfinished runs. Each step is committed before the
 // next one begins: a login that is shut out stays so although a lock, or what it owns elsewhere, delays the rest.
 func (l *Ledger) Unprovision(ctx context.Context, namespace types.UID) error {
-	err := fmt.Errorf("%q is not the UID of a namespace", namespace)
-	if loginPattern.MatchString(ledger.LoginOf(namespace)) {
-		err = l.unprovision(ctx, namespace)
-	}
-	if err != nil {
+	if err := l.steps(ctx, namespace, shutOut, endRuns, dropLogins, forget); err != nil {
 		return fmt.Errorf("dropping the login of namespace %s: %w", namespace, err)
 	}
 	return nil
 }
 
-func (l *Ledger) unprovision(ctx context.Context, namespace types.UID) error {
-	for _, step := range []func(context.Context, pgx.Tx, tenant) error{shutOut, endRuns, dropLogin} {
-		if err := l.transact(ctx, func(tx pgx.Tx) error { return withTenant(ctx, tx, namespace, step) }); err != nil {
+// A step is done to a namespace under the lock of its row.
+type step func(context.Context, pgx.Tx, tenant) error
+
+func (l *Ledger) steps(ctx context.Context, namespace types.UID, steps ...step) error {
+	if !loginPattern.MatchString(ledger.LoginOf(namespace)) {
+		return fmt.Errorf("%q is not the UID of a namespace", namespace)
+	}
+	for _, s := range steps {
+		if err := l.transact(ctx, func(tx pgx.Tx) error { return withTenant(ctx, tx, namespace, s) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tenant is a namespace and its login.
+// tenant is a namespace and those of its logins that exist.
 type tenant struct {
 	namespace types.UID
-	login     string
-	// role is the login as an identifier, and there whether it exists.
-	role  string
-	there bool
+	logins    []login
+}
+
+// login is the name of a role, and the same as an identifier.
+type login struct{ name, role string }
+
+func (n tenant) names() []string {
+	names := []string{}
+	for _, l := range n.logins {
+		names = append(names, l.name)
+	}
+	return names
 }
 
 // withTenant does something while it holds the namespace's row, under which managers take turns.
-func withTenant(ctx context.Context, tx pgx.Tx, namespace types.UID, do func(context.Context, pgx.Tx, tenant) error) error {
+func withTenant(ctx context.Context, tx pgx.Tx, namespace types.UID, do step) error {
 	if _, err := tx.Exec(ctx, `SELECT FROM ekiden.tenants WHERE namespace_uid = $1 FOR UPDATE`, namespace); err != nil {
 		return err
 	}
-	login := ledger.LoginOf(namespace)
-	role, there, err := find(ctx, tx, login)
+	logins, err := find(ctx, tx, ledger.LoginsOf(namespace))
 	if err != nil {
 		return err
 	}
-	return do(ctx, tx, tenant{namespace, login, role, there})
+	return do(ctx, tx, tenant{namespace, logins})
 }
 
-// join makes the manager a member of the login's role: only such a one may end its connections, see since when its
-// transactions last, and drop what it owns.
+// join makes the manager a member of the logins' roles: only such a one may end their connections, see since when their
+// transactions last, and drop what they own.
 func join(ctx context.Context, tx pgx.Tx, n tenant) error {
-	return perhaps(ctx, tx, "GRANT "+n.role+" TO CURRENT_USER")
+	for _, l := range n.logins {
+		if err := perhaps(ctx, tx, "GRANT "+l.role+" TO CURRENT_USER"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shutOut lets nobody log in any more.
 func shutOut(ctx context.Context, tx pgx.Tx, n tenant) error {
-	if !n.there {
-		return nil
+	for _, l := range n.logins {
+		if err := perhaps(ctx, tx, "ALTER ROLE "+l.role+" NOLOGIN"); err != nil {
+			return err
+		}
 	}
-	return perhaps(ctx, tx, "ALTER ROLE "+n.role+" NOLOGIN")
+	return nil
 }
 
-// endRuns ends the connections of the login and then its runs: one of them may hold a lock that is needed for it.
+// cut ends the connections of the logins.
+func cut(ctx context.Context, tx pgx.Tx, n tenant) error {
+	if err := join(ctx, tx, n); err != nil {
+		return err
+	}
+	return perhaps(ctx, tx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = ANY ($1::text[])`, n.names())
+}
+
+// endRuns ends the connections of the logins and then the runs: one of them may hold a lock that is needed for it.
 func endRuns(ctx context.Context, tx pgx.Tx, n tenant) error {
-	if n.there {
-		if err := join(ctx, tx, n); err != nil {
-			return err
-		}
-		if err := perhaps(ctx, tx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`, n.login); err != nil {
-			return err
-		}
+	if err := cut(ctx, tx, n); err != nil {
+		return err
 	}
 	// In the order of the keys, so that two managers do not wait for each other.
 	if _, err := tx.Exec(ctx, `
@@ -219,20 +246,25 @@ WHERE namespace_uid = $1 AND ended_at IS NULL`, n.namespace, string(v1alpha1.Run
 	return err
 }
 
-// dropLogin forgets the namespace last: while its row is there the next sweep tries again.
-func dropLogin(ctx context.Context, tx pgx.Tx, n tenant) error {
-	if n.there {
-		if err := perhaps(ctx, tx, "DROP OWNED BY "+n.role); err != nil {
+// dropLogins drops the roles.
+func dropLogins(ctx context.Context, tx pgx.Tx, n tenant) error {
+	for _, l := range n.logins {
+		if err := perhaps(ctx, tx, "DROP OWNED BY "+l.role); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "DROP ROLE "+n.role)
+		_, err := tx.Exec(ctx, "DROP ROLE "+l.role)
 		if state(err) == dependentsStillThere {
-			return fmt.Errorf("%w: %s: as a superuser carry out DROP OWNED BY %s in every other database of this server", ledger.ErrOwns, n.login, n.role)
+			return fmt.Errorf("%w: %s: as a superuser carry out DROP OWNED BY %s in every other database of this server", ledger.ErrOwns, l.name, l.role)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// forget comes last: while the namespace's row is there the next sweep tries again.
+func forget(ctx context.Context, tx pgx.Tx, n tenant) error {
 	_, err := tx.Exec(ctx, `DELETE FROM ekiden.tenants WHERE namespace_uid = $1`, n.namespace)
 	return err
 }
@@ -249,17 +281,14 @@ func (l *Ledger) showOutOf(ctx context.Context, run types.UID) error {
 	})
 }
 
-// showOut ends the connections of the login whose transactions have lasted for too long.
+// showOut ends the connections of the logins whose transactions have lasted for too long.
 func (l *Ledger) showOut(ctx context.Context, tx pgx.Tx, n tenant) error {
-	if !n.there {
-		return nil
-	}
 	if err := join(ctx, tx, n); err != nil {
 		return err
 	}
 	return perhaps(ctx, tx, `
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE usename = $1 AND xact_start < clock_timestamp() - $2::bigint * interval '1 ms'`, n.login, l.overstay.Milliseconds())
+WHERE usename = ANY ($1::text[]) AND xact_start < clock_timestamp() - $2::bigint * interval '1 ms'`, n.names(), l.overstay.Milliseconds())
 }
 
 // perhaps carries out a statement for which the manager may lack the permission.

@@ -49,6 +49,10 @@ func Open(ctx context.Context, dsn string) (*Store, error) {
 	return &Store{database: db, ttl: contract.LeaseTTL, warmUp: contract.LeaseTTL}, nil
 }
 
+// SetTimes says how long a lease stands, and how long Postgres must have been up before a lapsed one is taken over. Everybody
+// who works on a run keeps to the same times: those of the contract, but in tests that cannot wait for them.
+func (s *Store) SetTimes(ttl, warmUp time.Duration) { s.ttl, s.warmUp = ttl, warmUp }
+
 // The lock comes first, in a statement of its own: a statement that waits for a lock goes on with what it saw before the
 // wait, and would miss the outcome that was committed meanwhile.
 const (

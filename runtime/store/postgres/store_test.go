@@ -29,6 +29,20 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// TestStoreThroughAPooler is all of it once more, through pgbouncer in transaction mode.
+func TestStoreThroughAPooler(t *testing.T) {
+	t.Parallel()
+	pooler := pgtest.NewPooler(t, pgtest.Shared(t).Superuser)
+	t.Run("laws", func(t *testing.T) { // the pooler lasts until all of them have ended
+		storetest.Run(t, func(t *testing.T) storetest.Fixture {
+			t.Helper()
+			w := newWorld(t)
+			w.through(t, pooler.Through(t, w.tenant))
+			return w.fixture()
+		})
+	})
+}
+
 // world is a namespace of the shared database.
 type world struct {
 	*pgtest.Database
@@ -45,10 +59,16 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Database: pgtest.Shared(t), namespace: types.UID(uuid.NewString())}
 	w.tenant = w.Tenant(t, w.namespace)
-	w.proxy = pgtest.NewProxy(t, w.tenant)
-	w.store = open(t, w.proxy.DSN)
 	w.super = connect(t, w.Superuser)
+	w.through(t, w.tenant)
 	return w
+}
+
+// through makes the store of a DSN.
+func (w *world) through(t *testing.T, dsn string) {
+	t.Helper()
+	w.proxy = pgtest.NewProxy(t, dsn)
+	w.store = open(t, w.proxy.DSN)
 }
 
 func open(t *testing.T, dsn string) *postgres.Store {
