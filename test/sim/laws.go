@@ -304,8 +304,8 @@ func (l *laws) attempted(k lifecycle.AttemptKey) {
 		switch {
 		case a.AttemptKey == k:
 			return
-		case a.EndedAt.IsZero():
-			l.broken("one attempt is live at a time: %s while %s goes on", nameOf(k), nameOf(a.AttemptKey))
+		case a.EndedAt.IsZero() && a.Segment == k.Segment:
+			l.broken("one attempt at a segment is live at a time: %s while %s goes on", nameOf(k), nameOf(a.AttemptKey))
 		case a.Segment == k.Segment && counts(a):
 			counted++
 		}
@@ -379,6 +379,7 @@ func (l *laws) check() {
 		l.broken("there is an outcome for each that was left: %d and not %d", row.Outcomes, len(l.outcomes))
 	}
 	l.generation, l.cancelled, l.final = row.Generation, row.Cancelled, row.Final
+	l.live = l.live && !row.Final
 	for _, c := range l.order {
 		stored, _ := l.w.pg.store.Call(runUID, c.key)
 		if (c.result == nil) != (stored.Result == nil) || c.result != nil && *c.result != *stored.Result {
@@ -406,7 +407,7 @@ func (l *laws) checkEnd() {
 // atTheEnd holds the last state against what was promised.
 func (l *laws) atTheEnd() {
 	w := l.w
-	_, admitted := w.pg.store.Row(runUID)
+	row, admitted := w.pg.store.Row(runUID)
 	shown := w.cluster.run.ended
 	switch {
 	case admitted && l.end == nil:
@@ -415,7 +416,7 @@ func (l *laws) atTheEnd() {
 		l.broken("the status shows the end that the ledger has: %s and not %s", shown.Code, l.end.Code)
 	case shown != nil && shown.Phase == v1alpha1.RunSucceeded && !l.final:
 		l.broken("what has succeeded is final")
-	case l.live:
+	case l.live || row.Held:
 		l.broken("nobody holds a run that has ended")
 	}
 	for _, c := range l.order {

@@ -373,7 +373,7 @@ func (w *world) decide(q *v1alpha1.ApprovalRequest) {
 	if w.d.once(4) {
 		verdict = v1alpha1.VerdictDenied
 	}
-	by := [...]string{"alice", "bob", "carol"}[(int(q.Spec.Seat)+w.d.n(3))%3]
+	by := [...]string{"alice", "bob", "carol"}[(len(w.cluster.requests)+w.d.n(3))%3] // asked again, it is another's turn
 	for i, live := range w.cluster.requests {
 		if live.UID != q.UID {
 			continue
@@ -450,8 +450,10 @@ func (w *world) restless() string {
 			return q.Name + " is open"
 		}
 	}
-	for _, a := range w.pg.Every(runUID) {
-		if a.EndedAt.IsZero() && !r.gone {
+	all := w.pg.Every(runUID)
+	for _, a := range all {
+		// One that a stale leader has begun at an earlier segment is looked at by nobody: its process finds nothing to do.
+		if a.EndedAt.IsZero() && a.Segment == all[len(all)-1].Segment && !r.gone {
 			return "attempt " + nameOf(a.AttemptKey) + " is open"
 		}
 	}
