@@ -15,8 +15,17 @@ func Seeded(seed uint64) Schedule { return seeded(seed, nil) }
 func seeded(seed uint64, room []uint64) Schedule {
 	d := draws{seed | 1<<63}
 	s := Schedule{Setting: d.next(), Steps: room[:0]}
-	for range 30 + d.n(150) {
-		s.Steps = append(s.Steps, d.next()|1)
+	// What is early in a run, late in it, dense or sparse, each meets other faults.
+	lead, dense := d.n(4)*d.n(50), 1+d.n(4)
+	for range lead {
+		s.Steps = append(s.Steps, 0)
+	}
+	for range 30 + d.n(120) {
+		number := d.next() | 1
+		if d.n(4) >= dense {
+			number = 0
+		}
+		s.Steps = append(s.Steps, number)
 	}
 	return s
 }

@@ -33,7 +33,7 @@ type replica struct {
 	// offset is how far its clock is from the ledger's.
 	offset  time.Duration
 	cache   objects
-	workers [3]worker
+	workers [4]worker
 }
 
 // The controllers that concern a run, each with a worker of its own.
@@ -41,9 +41,10 @@ const (
 	runs = iota
 	requests
 	policyOf
+	sweeper
 )
 
-var workerNames = [3]string{"run", "requests", "policy"}
+var workerNames = [4]string{"run", "requests", "policy", "sweep"}
 
 // worker is one controller's queue of one item, and what it does about it at the moment.
 type worker struct {
@@ -62,7 +63,7 @@ func (r *replica) work(i int) {
 	k := &r.workers[i]
 	if k.routine == nil {
 		k.due, k.again = false, time.Time{}
-		body := [3]func(*routine) (time.Time, error){r.reconcile, r.answerAll, r.project}[i]
+		body := [4]func(*routine) (time.Time, error){r.reconcile, r.answerAll, r.project, r.sweep}[i]
 		k.routine = begin(func(c *routine) {
 			at, err := body(c)
 			switch {
@@ -88,7 +89,7 @@ func (r *replica) crash() {
 		if k := &r.workers[i]; k.routine != nil {
 			k.stop()
 		}
-		r.workers[i] = worker{due: true}
+		r.workers[i] = worker{due: i != sweeper || r.w.cluster.run.gone}
 	}
 	for kind := range kinds {
 		r.cache.follow(&r.w.cluster.objects, kind)
@@ -513,6 +514,27 @@ func (r *replica) project(c *routine) (time.Time, error) {
 		}
 		return err
 	})
+}
+
+// sweep is sweep.Sweeper's Sweep. It does nothing about a run whose object is there, and so it is played only once that is gone.
+func (r *replica) sweep(c *routine) (time.Time, error) {
+	again, ctx := r.w.now.Add(time.Minute), context.Background()
+	var found []contract.Identity
+	err := r.write(c, "list unfinished runs", func() (err error) {
+		found, err = r.w.pg.Unfinished(ctx, r.w.now.Add(r.offset-5*time.Minute), 1)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return again, nil //nolint:nilerr // as the Sweeper: at the next turn
+	}
+	if r.write(c, "cancel what has no object", func() error { return r.w.pg.Cancel(ctx, runUID) }) != nil {
+		return again, nil
+	}
+	_ = r.write(c, "finish what has no object", func() error {
+		_, err := r.w.pg.Finish(ctx, runUID, lifecycle.End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "its object was deleted"})
+		return err
+	})
+	return again, nil
 }
 
 func maxTime(a, b time.Time) time.Time {

@@ -405,6 +405,9 @@ func (w *world) deleteRun() {
 func (w *world) released() {
 	if r := &w.cluster.run; r.deleting && !r.held {
 		r.gone = true
+		for i, other := range w.replicas {
+			other.workers[sweeper].again = w.now.Add(time.Duration(20+20*i) * time.Second)
+		}
 	}
 }
 
@@ -507,9 +510,7 @@ func (w *world) fault() {
 			c.createPod(j)
 		}
 	case 12:
-		if w.d.once(2) {
-			w.stopRun()
-		}
+		w.stopRun()
 	case 13, 14:
 		c.policy = w.d.n(len(policies))
 		c.edits++
