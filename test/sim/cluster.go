@@ -212,15 +212,15 @@ func (w *world) chores(add func(what string, do func())) {
 		concluded := len(j.Status.Conditions) > 0
 		switch {
 		case !concluded && made == 0 && j.Annotations == nil:
-			add("the Job controller makes a pod of "+j.Name, func() { c.firstPod(j) })
+			add(w.say("the Job controller makes a pod of ", j.Name), func() { c.firstPod(j) })
 		case !concluded && dead > 0 && w.bugs.RetryTwice && made < 3 && live == 0:
-			add("the Job controller makes another pod of "+j.Name, func() { c.createPod(j) })
+			add(w.say("the Job controller makes another pod of ", j.Name), func() { c.createPod(j) })
 		case !concluded && (dead > 0 || made == 0):
-			add("the Job controller concludes "+j.Name, func() { w.conclude(j, live) })
+			add(w.say("the Job controller concludes ", j.Name), func() { w.conclude(j) })
 		case c.run.gone:
-			add("the garbage collector takes Job "+j.Name, func() { c.deleteJob(j.Name) })
+			add(w.say("the garbage collector takes Job ", j.Name), func() { c.deleteJob(j.Name) })
 		case concluded && dead == made && w.settling():
-			add("Job "+j.Name+" has lived its time", func() { c.deleteJob(j.Name) })
+			add(w.say("Job ", j.Name, " has lived its time"), func() { c.deleteJob(j.Name) })
 		}
 	}
 	for _, h := range c.hosted {
@@ -244,7 +244,7 @@ func (c *cluster) firstPod(j *batchv1.Job) {
 }
 
 // conclude completes or fails a Job, and has its other pods killed.
-func (w *world) conclude(j *batchv1.Job, _ int) {
+func (w *world) conclude(j *batchv1.Job) {
 	c, kind := &w.cluster, batchv1.JobFailed
 	for _, p := range c.pods {
 		if p.OwnerReferences[0].UID == j.UID && p.Status.Phase == corev1.PodSucceeded {
@@ -277,18 +277,18 @@ func (w *world) kubelet(h *pod, add func(what string, do func())) {
 	orphan := !slices.ContainsFunc(c.jobs, func(j *batchv1.Job) bool { return j.UID == h.job })
 	switch {
 	case orphan && p.DeletionTimestamp == nil:
-		add("the garbage collector tells "+name+" to go", func() { w.told(h) })
+		add(w.say("the garbage collector tells ", name, " to go"), func() { w.told(h) })
 	case h.lost:
 	case h.process == nil && p.DeletionTimestamp != nil, over(p) && orphan:
-		add(name+" is removed", func() { c.removePod(h.uid) })
+		add(w.say(name, " is removed"), func() { c.removePod(h.uid) })
 	case h.process == nil && !over(p):
-		add(name+" starts", func() { w.startProcess(h) })
+		add(w.say(name, " starts"), func() { w.startProcess(h) })
 	case h.process != nil && h.process.exit != nil && !over(p):
-		add("the kubelet reports the end of "+name, func() { w.report(h) })
+		add(w.say("the kubelet reports the end of ", name), func() { w.report(h) })
 	case over(p) && p.DeletionTimestamp != nil:
-		add(name+" is removed", func() { c.removePod(h.uid) })
+		add(w.say(name, " is removed"), func() { c.removePod(h.uid) })
 	case h.process != nil && h.process.exit == nil && !h.killAt.IsZero() && !w.now.Before(h.killAt):
-		add("the grace of "+name+" is over", func() { w.kill(h.process) })
+		add(w.say("the grace of ", name, " is over"), func() { w.kill(h.process) })
 	}
 }
 

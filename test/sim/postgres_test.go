@@ -85,8 +85,8 @@ func asStore(*testing.T) storetest.Fixture {
 		Replace: func(_ testing.TB, run types.UID, body string) {
 			p.store.Replace(run, []byte(body))
 		},
-		Decide: func(_ testing.TB, run types.UID, d contract.Delivery) { p.store.Decide(run, d) },
-		Policy: func(_ testing.TB, set contract.PolicySet) { p.store.Policy(set) },
+		Decide:  func(_ testing.TB, run types.UID, d contract.Delivery) { p.store.Decide(run, d) },
+		Policy:  func(_ testing.TB, set contract.PolicySet) { p.store.Policy(set) },
 		Outcome: func(_ testing.TB, run types.UID, number int) contract.Outcome { return look(run).Outcomes[number] },
 		Count: func(_ testing.TB, run types.UID) storetest.Count {
 			r := look(run)

@@ -49,37 +49,46 @@ var workerNames = [4]string{"run", "requests", "policy", "sweep"}
 // worker is one controller's queue of one item, and what it does about it at the moment.
 type worker struct {
 	*routine
-	due   bool
-	again time.Time
+	busy, due bool
+	again     time.Time
 }
 
 // ready reports whether there is anything to do now.
 func (k *worker) ready(now time.Time) bool {
-	return k.routine != nil || k.due || !k.again.IsZero() && !now.Before(k.again)
+	return k.busy || k.due || !k.again.IsZero() && !now.Before(k.again)
 }
 
-// work goes on with what a worker does, or begins anew.
+// work goes on with what a worker does, or begins anew. A worker keeps its routine from one item to the next.
 func (r *replica) work(i int) {
 	k := &r.workers[i]
+	if !k.busy {
+		k.due, k.again, k.busy = false, time.Time{}, true
+	}
 	if k.routine == nil {
-		k.due, k.again = false, time.Time{}
 		body := [4]func(*routine) (time.Time, error){r.reconcile, r.answerAll, r.project, r.sweep}[i]
 		k.routine = begin(func(c *routine) {
-			at, err := body(c)
-			switch {
-			case errors.Is(err, errConflict):
-				at = r.w.now.Add(100 * time.Millisecond)
-			case err != nil:
-				r.w.tell("%s: %s gives up for now: %v", r.name, workerNames[i], err)
-				at = r.w.now.Add(time.Second)
-			}
-			if !at.IsZero() {
-				k.again = maxTime(at, r.w.now.Add(50*time.Millisecond))
+			for {
+				r.look(k, workerNames[i], func() (time.Time, error) { return body(c) })
+				c.pause("")
 			}
 		})
 	}
-	if !k.resume() {
-		k.routine = nil
+	k.resume()
+}
+
+// look is one look at what a worker is there for, and says when the next one is due.
+func (r *replica) look(k *worker, name string, body func() (time.Time, error)) {
+	at, err := body()
+	k.busy = false
+	switch {
+	case errors.Is(err, errConflict):
+		at = r.w.now.Add(100 * time.Millisecond)
+	case err != nil:
+		r.w.tell("   %s: %s gives up for now: %v", r.name, name, err)
+		at = r.w.now.Add(time.Second)
+	}
+	if !at.IsZero() {
+		k.again = maxTime(at, r.w.now.Add(50*time.Millisecond))
 	}
 }
 

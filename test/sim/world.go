@@ -186,21 +186,29 @@ func (w *world) one() {
 
 func (w *world) add(what string, do func()) { w.acts = append(w.acts, act{what, do}) }
 
+// say is a sentence, if anybody reads it.
+func (w *world) say(words ...string) string {
+	if w.trace == nil {
+		return ""
+	}
+	return strings.Join(words, "")
+}
+
 // gather lists what could happen now, in a fixed order.
 func (w *world) gather() {
 	for _, r := range w.replicas {
 		for kind := range kinds {
 			if r.cache.version[kind] != w.cluster.version[kind] {
-				w.add(r.name+" hears of "+kindNames[kind], func() { r.sync(kind) })
+				w.add(w.say(r.name, " hears of ", kindNames[kind]), func() { r.sync(kind) })
 			}
 		}
 		for i := range r.workers {
 			if k := &r.workers[i]; k.ready(w.now) {
-				what := " looks"
-				if k.routine != nil {
-					what = ": " + k.doing
+				what := "looks"
+				if k.busy {
+					what = k.doing
 				}
-				w.add(r.name+", "+workerNames[i]+what, func() { r.work(i) })
+				w.add(w.say(r.name, ", ", workerNames[i], ": ", what), func() { r.work(i) })
 			}
 		}
 	}
@@ -210,10 +218,10 @@ func (w *world) gather() {
 			continue
 		}
 		if !p.wake.After(w.now) {
-			w.add(p.name+": "+p.doing, func() { p.routine.resume() })
+			w.add(w.say(p.name, ": ", p.doing), func() { p.routine.resume() })
 		}
 		if !p.beatAt.IsZero() && !p.beatAt.After(w.now) {
-			w.add(p.name+": beats", p.beat)
+			w.add(w.say(p.name, ": beats"), p.beat)
 		}
 	}
 	if !w.people {
@@ -221,7 +229,7 @@ func (w *world) gather() {
 	}
 	for _, q := range w.cluster.requests {
 		if q.Spec.Decision.Verdict == "" && q.Status.Phase == "" {
-			w.add("somebody decides on "+q.Name, func() { w.decide(q) })
+			w.add(w.say("somebody decides on ", q.Name), func() { w.decide(q) })
 		}
 	}
 }

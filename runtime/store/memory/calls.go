@@ -89,7 +89,7 @@ func (s *session) Settle(ctx context.Context, e segment.Settlement) (segment.Pul
 	e.Result.Code, e.Result.Text = contract.Clip(e.Result.Code, record.MaxCode), contract.Clip(e.Result.Text, record.MaxText)
 	return s.pass(ctx, func() error {
 		c, there := s.run.calls[e.CallKey]
-		if c.Result != nil && !s.store.bugs.SettleTwice {
+		if c.Result != nil {
 			return nil
 		}
 		if !there {

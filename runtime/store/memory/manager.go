@@ -91,8 +91,6 @@ type Bugs struct {
 	LiveLease bool
 	// SecondOutcome writes an outcome over the one that is there.
 	SecondOutcome bool
-	// SettleTwice writes a result over the one that is there.
-	SettleTwice bool
 	// CancelUnseen begins calls of a run that is cancelled, PolicyUnseen those that were judged by an old policy.
 	CancelUnseen, PolicyUnseen bool
 }
