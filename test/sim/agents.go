@@ -113,7 +113,7 @@ func (r rules) at(g int) contract.PolicySet {
 // script is how many calls the model proposes in each turn; an answer without calls follows the last.
 type script []int
 
-var scripts = []script{{1}, {2}, {1, 1}, {3}, {}, {2, 1, 1}, {1, 1, 1, 1, 1}}
+var scripts = []script{{1}, {2}, {1, 1}, {3, 2}, {}, {2, 1, 1}, {1, 1, 1, 1, 1}, {4, 1}}
 
 // proposal is a call of the given kind, told from all others by its number.
 func proposal(tool int, number int) segment.ProposedCall {

@@ -16,7 +16,8 @@ func seeded(seed uint64, room []uint64) Schedule {
 	d := draws{seed | 1<<63}
 	s := Schedule{Setting: d.next(), Steps: room[:0]}
 	// What is early in a run, late in it, dense or sparse, each meets other faults.
-	lead, dense := d.n(4)*d.n(50), 1+d.n(4)
+	stage, dense := d.n(4), 1+d.n(4)
+	lead := 16*stage + d.n(16)*min(stage, 1)
 	for range lead {
 		s.Steps = append(s.Steps, 0)
 	}

@@ -30,6 +30,7 @@ type laws struct {
 	generation       int64
 	cancelled, final bool
 	entries, turns   int
+	failed           int // tries in a row
 	answers          map[string]bool
 	outcomes         map[int]outcome
 	calls            map[segment.CallKey]*called
@@ -38,7 +39,27 @@ type laws struct {
 	processes        map[types.UID]int // by their Jobs
 	// decisions are what people decided, by request.
 	decisions map[string]decision
-	refused   int
+	tally     tally
+}
+
+// tally is how much of what matters has happened: laws that nothing comes near are not tried.
+type tally struct {
+	steps, claims, intents, executions, indeterminate, approved, waits, segments, attempts, stale, cancelled, ended int
+}
+
+func (a *tally) add(b tally) {
+	a.steps += b.steps
+	a.claims += b.claims
+	a.intents += b.intents
+	a.executions += b.executions
+	a.indeterminate += b.indeterminate
+	a.approved += b.approved
+	a.waits += b.waits
+	a.segments += b.segments
+	a.attempts += b.attempts
+	a.stale += b.stale
+	a.cancelled += b.cancelled
+	a.ended += b.ended
 }
 
 type outcome struct {
@@ -104,6 +125,7 @@ func (l *laws) claimed(p *process) {
 	case l.cancelled || l.final || over:
 		l.broken("nothing is claimed that is cancelled or over: %s", p.name)
 	}
+	l.tally.claims++
 	l.newest, l.live, l.until, l.key = g, true, l.w.now.Add(contract.LeaseTTL), p.pod.key
 }
 
@@ -125,7 +147,7 @@ func (l *laws) terminated(k lifecycle.AttemptKey) {
 func (l *laws) accepted(p *process, err error, what string) error {
 	switch {
 	case err == segment.ErrFenced: //nolint:errorlint // unwrapped in memory
-		l.refused++
+		l.tally.stale++
 	case err != nil:
 	case p.claim.Generation != l.newest || !l.live || l.final:
 		l.broken("no write of a stale claim is accepted: %s by generation %d, and %d is the newest", what, p.claim.Generation, l.newest)
@@ -147,13 +169,19 @@ func (l *laws) appended(p *process, at int, e segment.Entry, err error) error {
 	l.entries++
 	a, ok := e.(segment.Answered)
 	if !ok {
+		if l.failed++; l.failed > int(l.w.agent.snapshot.Agent.Retry.MaxAttempts) {
+			l.broken("a turn has no more tries than retry.maxAttempts: %d", l.failed)
+		}
 		return nil
 	}
+	l.failed = 0
 	if l.answers[string(a.Raw)] || a.Turn != l.turns {
 		l.broken("each answer of the model is in the transcript once, in order: turn %d", a.Turn)
 	}
 	l.answers[string(a.Raw)] = true
-	l.turns++
+	if l.turns++; l.turns > int(l.w.agent.snapshot.Agent.Limits.Turns) {
+		l.broken("there are no more turns than limits.turns: %d", l.turns)
+	}
 	return nil
 }
 
@@ -172,9 +200,12 @@ func (l *laws) begun(p *process, i segment.Intent, err error) error {
 		return err
 	}
 	c := l.call(i.CallKey)
+	l.tally.intents++
 	switch {
 	case l.cancelled:
 		l.broken("after the cancel no call begins: %s", keyName(i.CallKey))
+	case l.shown != nil:
+		l.broken("once the status shows an end no call begins: %s", keyName(i.CallKey))
 	case i.PolicyVersion != int64(l.w.pg.versions):
 		l.broken("a call begins only under the newest policy: %s under %d of %d", keyName(i.CallKey), i.PolicyVersion, l.w.pg.versions)
 	case c.result != nil:
@@ -187,7 +218,26 @@ func (l *laws) begun(p *process, i segment.Intent, err error) error {
 	if !slices.Contains(c.generations, p.claim.Generation) {
 		c.generations = append(c.generations, p.claim.Generation)
 	}
+	l.inOrder(i.CallKey)
 	return nil
+}
+
+// inOrder holds an intent against the calls before it, and against how many there may be.
+func (l *laws) inOrder(k segment.CallKey) {
+	begun := 0
+	for _, c := range l.order {
+		if len(c.generations) > 0 {
+			begun++
+		}
+	}
+	if most := int(l.w.agent.snapshot.Agent.Limits.ToolCalls); begun > most {
+		l.broken("there are no more calls than limits.toolCalls: %d of %d", begun, most)
+	}
+	for i := range k.Index {
+		if c := l.calls[segment.CallKey{Turn: k.Turn, Index: i}]; c == nil || c.result == nil {
+			l.broken("calls of a turn are made in their order: %s before %d.%d", keyName(k), k.Turn, i)
+		}
+	}
 }
 
 // allowed holds an intent against the policy and against what people have said.
@@ -207,6 +257,7 @@ func (l *laws) allowed(p *process, i segment.Intent) {
 	case len(i.Approvals) == 0:
 		l.broken("what people have to approve is not made without: %s", keyName(i.CallKey))
 	}
+	l.tally.approved++
 	var who []string
 	for _, r := range i.Approvals {
 		d := l.decisions[string(r)]
@@ -238,6 +289,7 @@ func (l *laws) executed(p *process, permit gate.Permit, done bool) {
 	}
 	if done {
 		c.executed++
+		l.tally.executions++
 	}
 	if c.executed > 1 && !c.repeatable() {
 		l.broken("a call that is neither Read nor idempotent by Key is executed at most once: %s", keyName(k))
@@ -265,6 +317,9 @@ func (l *laws) settled(p *process, s segment.Settlement, err error) error {
 		l.broken("a call that may have been sent and was not heard of is indeterminate: %s is %s", keyName(s.CallKey), kind)
 	}
 	c.result = &s.Result
+	if kind == segment.ResultIndeterminate {
+		l.tally.indeterminate++
+	}
 	if c.intent.Tool == "" {
 		c.intent.Tool, c.intent.Effect = s.Tool, s.Effect
 	}
@@ -282,6 +337,10 @@ func (l *laws) yielded(p *process, o contract.Outcome, err error) {
 		l.broken("a segment has one outcome: %d", p.claim.Segment)
 	default:
 		_ = l.accepted(p, err, "yield")
+		l.tally.segments++
+		if o.Yield == contract.YieldWaiting {
+			l.tally.waits++
+		}
 		l.outcomes[p.claim.Segment] = outcome{p.claim.Generation, o.Yield}
 		l.live = false
 	}
@@ -310,6 +369,7 @@ func (l *laws) attempted(k lifecycle.AttemptKey) {
 			counted++
 		}
 	}
+	l.tally.attempts++
 	terms, waits := l.w.agent.snapshot.Agent, 0
 	for _, o := range l.outcomes {
 		if o.yield == contract.YieldWaiting {
@@ -407,6 +467,12 @@ func (l *laws) checkEnd() {
 // atTheEnd holds the last state against what was promised.
 func (l *laws) atTheEnd() {
 	w := l.w
+	if l.cancelled {
+		l.tally.cancelled++
+	}
+	if e := w.cluster.run.ended; e != nil && e.Phase == v1alpha1.RunSucceeded {
+		l.tally.ended++
+	}
 	row, admitted := w.pg.store.Row(runUID)
 	shown := w.cluster.run.ended
 	switch {

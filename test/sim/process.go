@@ -27,6 +27,7 @@ type process struct {
 	offset time.Duration
 	// frozen says that it is stopped like by SIGSTOP and will wake up.
 	frozen bool
+	thaw   time.Time // when it wakes up, once nothing bad happens any more
 	stop   bool
 	// owes says that the model has answered, and that the transcript does not have it yet.
 	owes bool

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -37,24 +41,49 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	n, base := schedules(t), rand.Uint64()>>16
+	n, base := uint64(schedules(t)), rand.Uint64()>>16
 	t.Logf("%d schedules, half of them from seed 0 on and half from seed %d on", n, base)
-	began, steps := time.Now(), 0
-	var room []uint64
-	for i := range uint64(n) {
-		seed := i
-		if i >= uint64(n/2) {
-			seed = base + i
-		}
-		s := seeded(seed, room)
-		room = s.Steps
-		law, taken := play(s, Bugs{}, nil)
-		if steps += taken; law != "" {
-			t.Fatal(explain(seed, law, Bugs{}))
-		}
+	began, before := time.Now(), cpu()
+	var (
+		next atomic.Uint64
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		sum  tally
+	)
+	for range runtime.GOMAXPROCS(0) { // each history is one thread's; there are several histories
+		all.Go(func() {
+			var room []uint64
+			var own tally
+			for i := next.Add(1) - 1; i < n && !t.Failed(); i = next.Add(1) - 1 {
+				seed := i
+				if i >= n/2 {
+					seed = base + i
+				}
+				s := seeded(seed, room)
+				room = s.Steps
+				law, so := play(s, Bugs{}, nil)
+				if own.add(so); law != "" {
+					t.Error(explain(seed, law, Bugs{}))
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sum.add(own)
+		})
 	}
-	took := time.Since(began).Seconds()
-	t.Logf("%.0f schedules/s, %.0f steps each", float64(n)/took, float64(steps)/float64(n))
+	all.Wait()
+	t.Logf("in all: %+v", sum)
+	t.Logf("%.0f schedules/s, and %.0f for each second of processor time; %.0f steps each",
+		float64(n)/time.Since(began).Seconds(), float64(n)/(cpu()-before), float64(sum.steps)/float64(n))
+}
+
+// cpu is the processor time of this process so far, in seconds.
+func cpu() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }
 
 // schedules is how many to play.

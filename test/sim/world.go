@@ -77,13 +77,22 @@ type act struct {
 // maxFair is how many steps a run may take to come to rest once nothing bad happens any more.
 const maxFair = 4000
 
-// play lives through a schedule and tells the law that it broke, or nothing.
-func play(s Schedule, bugs Bugs, trace *strings.Builder) (broken string, steps int) {
+// play lives through a schedule and tells the law that it broke, or nothing, and how much has happened.
+func play(s Schedule, bugs Bugs, trace *strings.Builder) (broken string, _ tally) {
 	w := newWorld(s.Setting, bugs, trace)
 	defer w.drop()
-	for _, number := range s.Steps {
+	w.play(s)
+	w.laws.tally.steps = w.step
+	return w.laws.law, w.laws.tally
+}
+
+func (w *world) play(s Schedule) {
+	for i, number := range s.Steps {
+		if i%16 == 15 && w.atRest() {
+			break
+		}
 		if w.take(number); w.laws.law != "" {
-			return w.laws.law, w.step
+			return
 		}
 	}
 	w.calm()
@@ -92,11 +101,10 @@ func play(s Schedule, bugs Bugs, trace *strings.Builder) (broken string, steps i
 			w.laws.broken("every run comes to rest once nothing bad happens: %s", w.restless())
 		}
 		if w.take(0); w.laws.law != "" {
-			return w.laws.law, w.step
+			return
 		}
 	}
 	w.laws.atTheEnd()
-	return w.laws.law, w.step
 }
 
 func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
@@ -108,14 +116,16 @@ func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
 		w.pg.cursor = 1
 	}
 	w.agent, w.script = &agents[w.d.n(len(agents))], scripts[w.d.n(len(scripts))]
-	w.people, w.defined = w.d.n(4) > 0 || setting == 0, w.d.n(4) > 0 || setting == 0
+	w.people, w.defined = w.d.n(5) > 0 || setting == 0, w.d.n(16) > 0 || setting == 0
 	w.cluster.duplicates = map[types.UID]int{}
 	w.cluster.run = run{version: 1}
 	if w.d.once(3) {
 		w.cluster.run.ttl = time.Minute
 	}
-	w.cluster.policy = w.d.n(len(policies))
-	w.cluster.edits = 1
+	w.cluster.policy, w.cluster.edits = 1, 1 // one under which much is done
+	if w.d.once(2) {
+		w.cluster.policy = w.d.n(len(policies))
+	}
 	w.laws = newLaws(w)
 	for i := range w.replicas {
 		w.replicas[i] = &replica{w: w, name: "manager " + itoa(i)}
@@ -151,6 +161,7 @@ func (w *world) take(number uint64) {
 	w.step++
 	w.d = draws{number}
 	switch class := w.d.n(20); {
+	case class >= 16 && w.strike():
 	case class >= 18:
 		w.fault()
 	case class >= 15:
@@ -214,6 +225,9 @@ func (w *world) gather() {
 	}
 	w.chores(w.add)
 	for _, p := range w.processes {
+		if p.frozen && w.fair && p.exit == nil && !p.thaw.After(w.now) {
+			w.add(w.say(p.name, " wakes up"), func() { p.frozen = false })
+		}
 		if p.exit != nil || p.frozen {
 			continue
 		}
@@ -248,7 +262,11 @@ func (w *world) next() time.Time {
 		}
 	}
 	for _, p := range w.processes {
-		if p.exit == nil && !p.frozen {
+		switch {
+		case p.exit != nil:
+		case p.frozen:
+			consider(p.thaw)
+		default:
 			consider(p.wake)
 			consider(p.beatAt)
 		}
@@ -364,7 +382,7 @@ type toolAnswer struct {
 // execute is a call that reaches its tool.
 func (w *world) execute(p *process, permit gate.Permit) toolAnswer {
 	a := toolAnswer{at: w.now.Add(time.Duration(w.d.n(4)) * time.Second)}
-	if w.d.once(4) {
+	if w.d.once(3) {
 		a.kind = 1 + w.d.n(3)
 	}
 	if w.d.once(15) {
@@ -432,8 +450,8 @@ func (w *world) settling() bool { return w.fair || w.d.once(3) }
 // calm ends what is bad, but for nodes that are lost for good.
 func (w *world) calm() {
 	w.fair, w.defined, w.cluster.full = true, true, false
-	for _, p := range w.processes {
-		p.frozen = false
+	for i, p := range w.processes { // some wake up long after others have taken over
+		p.thaw = w.now.Add(time.Duration(i%3) * 70 * time.Second)
 	}
 	w.tell("from here on nothing bad happens")
 }
@@ -539,6 +557,25 @@ func (w *world) fault() {
 		}
 	}
 }
+
+// strike hits a process where it hurts, if there is one: at a write or before a call is sent.
+func (w *world) strike() bool {
+	for _, p := range w.processes {
+		word, _, _ := strings.Cut(p.doing, " ")
+		if p.exit != nil || p.frozen || word != sore[w.d.n(len(sore))] {
+			continue
+		}
+		p.frozen = w.d.n(2) == 0
+		w.tell("%s is hit where it %s; it will wake up: %v", p.name, p.doing, p.frozen)
+		if !p.frozen {
+			w.kill(p)
+		}
+		return true
+	}
+	return false
+}
+
+var sore = []string{"intent", "sends", "waits", "settle"}
 
 // stopRun cancels the run, or deletes it.
 func (w *world) stopRun() {
