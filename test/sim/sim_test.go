@@ -130,3 +130,25 @@ func TestTracesAreTheSame(t *testing.T) {
 		}
 	}
 }
+
+// TestShrink makes the schedule that shows a planted bug smaller: it has to show the same bug still.
+func TestShrink(t *testing.T) {
+	t.Parallel()
+	bugs := Bugs{SettleFirst: true}
+	breaks := func(s Schedule) bool {
+		law, _ := play(s, bugs, nil)
+		return strings.HasPrefix(law, "a call is answered only if its tool has answered")
+	}
+	for seed := range uint64(100) {
+		s := Seeded(seed)
+		if !breaks(s) {
+			continue
+		}
+		small := shrink(s, breaks)
+		if !breaks(small) || !zero(small.Steps) {
+			t.Errorf("seed %d: nothing bad has to happen for this bug, and %d steps are left of %d: %v", seed, len(small.Steps), len(s.Steps), small.Steps)
+		}
+		return
+	}
+	t.Error("no seed shows the bug")
+}
