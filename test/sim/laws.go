@@ -356,6 +356,14 @@ func (l *laws) released(p *process, err error) {
 	}
 }
 
+// left is a segment that leaves the wait for the model to another attempt.
+func (l *laws) left(p *process, f contract.Fault) {
+	r := p.claim.Snapshot.Agent.Retry
+	if longest := max(r.MaxRetryAfterSeconds, r.CapSeconds); f.NotBeforeSeconds > longest {
+		l.broken("no clock makes a pause longer than the longest there may be: %d s of %d", f.NotBeforeSeconds, longest)
+	}
+}
+
 // attempted is an attempt that is about to be written down.
 func (l *laws) attempted(k lifecycle.AttemptKey) {
 	counted := 0

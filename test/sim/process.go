@@ -177,6 +177,7 @@ func (p *process) work() (*contract.Fault, error) {
 			p.until(act.Until.Add(-p.offset), "waits to try again")
 			err = p.cause
 		case segment.Leave:
+			p.w.laws.left(p, act.Fault)
 			err = &segment.FaultError{Fault: act.Fault}
 		case segment.Yield:
 			return nil, p.yielded(act.Outcome)
