@@ -168,7 +168,7 @@ func mend(t Transcript, f AttemptFailed, s Situation) Act {
 		return Yield{failed(f.Code, f.Message)}
 	case t.failedTries() >= int(s.Retry.MaxAttempts):
 		return Yield{failed(v1alpha1.ReasonModelUnavailable, fmt.Sprintf("%d of %d tries failed, the last with %s: %s", t.failedTries(), s.Retry.MaxAttempts, f.Code, f.Message))}
-	case !s.Now.Before(f.NotBefore):
+	case !s.Now.Before(f.NotBefore), f.NotBefore.Sub(s.Now) > longest(s.Retry): // the clock that said so is not this one
 		return nil
 	case s.Stopping || !f.NotBefore.Before(s.SoftEnd):
 		return Leave{contract.Fault{
@@ -178,6 +178,11 @@ func mend(t Transcript, f AttemptFailed, s Situation) Act {
 	default:
 		return Pause{Until: f.NotBefore}
 	}
+}
+
+// longest is the longest pause between two tries that anybody may ask for.
+func longest(r v1alpha1.Retry) time.Duration {
+	return time.Duration(max(r.MaxRetryAfterSeconds, r.CapSeconds)) * time.Second
 }
 
 // seconds is d in whole seconds, rounded up.

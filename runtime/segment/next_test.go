@@ -17,7 +17,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func fresh(change ...func(*segment.Situation)) segment.Situation {
 	s := segment.Situation{
 		Now: noon, SoftEnd: noon.Add(90 * time.Second), HardEnd: noon.Add(120 * time.Second),
-		Limits: v1alpha1.Limits{Segments: 3, Turns: 3, ActiveSeconds: 600}, Retry: v1alpha1.Retry{MaxAttempts: 3},
+		Limits: v1alpha1.Limits{Segments: 3, Turns: 3, ActiveSeconds: 600}, Retry: v1alpha1.Retry{MaxAttempts: 3, CapSeconds: 60, MaxRetryAfterSeconds: 120},
 	}
 	for _, c := range change {
 		c(&s)
@@ -94,6 +94,9 @@ func TestNext(t *testing.T) {
 			fresh(acted),
 			segment.Leave{Fault: contract.Fault{Code: contract.FaultDeferred, Message: "try later", NotBeforeSeconds: 90}},
 		},
+		"a failed try that is due later than any pause lasts was written by another clock, and is made again": {
+			segment.Transcript{failed("RateLimited", noon.Add(121*time.Second))}, fresh(acted), segment.Think{Turn: 0, Try: 2},
+		},
 		"a pod told to go leaves the wait to another attempt": {
 			segment.Transcript{failed("RateLimited", noon.Add(1500*time.Millisecond))},
 			fresh(acted, stopping),
@@ -131,7 +134,7 @@ func yield(y contract.Yield, code, message, result string) segment.Act {
 func TestNextLaws(t *testing.T) {
 	t.Parallel()
 	entries := []segment.Entry{
-		says("x"), says(""), cut("x"), failed("Overloaded", noon), failed("RateLimited", noon.Add(time.Hour)),
+		says("x"), says(""), cut("x"), failed("Overloaded", noon), failed("RateLimited", noon.Add(100*time.Second)), failed("RateLimited", noon.Add(time.Hour)),
 		segment.AttemptFailed{Code: "Refused"},
 		segment.Answered{Finish: segment.FinishCalls, Calls: []segment.ProposedCall{{Tool: "t"}}},
 	}

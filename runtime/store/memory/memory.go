@@ -21,6 +21,7 @@ type Store struct {
 	now func() time.Time
 
 	mu       sync.Mutex
+	bugs     Bugs
 	runs     map[types.UID]*run
 	policies []contract.PolicySet // of all namespaces; version n is at n-1
 	seq      int64                // of the newest delivery
@@ -53,8 +54,11 @@ type Run struct {
 
 type run struct {
 	snapshot   []byte
+	decoded    *contract.Snapshot // once somebody has read it
 	generation int64
 	holder     bool
+	segment    int // what the newest claim was for
+	attempt    int
 	beat       time.Time
 	leaseUntil time.Time
 	active     time.Duration
@@ -78,6 +82,7 @@ type entry struct {
 type outcome struct {
 	record.Outcome
 	generation int64
+	at         time.Time
 }
 
 func (o outcome) equals(p outcome) bool {
@@ -126,7 +131,7 @@ func (s *Store) Plant(uid types.UID, stored record.Record) {
 
 // Replace puts another body in the place of the snapshot's.
 func (s *Store) Replace(uid types.UID, body []byte) {
-	s.change(uid, func(r *run) { r.snapshot = body })
+	s.change(uid, func(r *run) { r.snapshot, r.decoded = body, nil })
 }
 
 func (s *Store) change(uid types.UID, f func(*run)) {
@@ -165,8 +170,20 @@ func (s *Store) Look(uid types.UID) (_ Run, ok bool) {
 	return out, true
 }
 
+// read decodes the snapshot, once: it never changes.
+func (r *run) read() (contract.Snapshot, error) {
+	if r.decoded == nil {
+		s, err := contract.DecodeSnapshot(r.snapshot)
+		if err != nil {
+			return s, err
+		}
+		r.decoded = &s
+	}
+	return *r.decoded, nil
+}
+
 func (r *run) records() []record.Record {
-	var out []record.Record
+	out := make([]record.Record, 0, len(r.entries))
 	for _, e := range r.entries {
 		out = append(out, e.Record)
 	}
@@ -191,14 +208,16 @@ func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segmen
 			number = max(number, n+1)
 		}
 	}
-	if _, ended := r.outcomes[number]; ended || r.cancelled || r.final {
+	if _, ended := r.outcomes[number]; ended && !s.bugs.SecondOutcome || r.cancelled || r.final {
 		return segment.Claim{}, nil, fmt.Errorf("claiming run %s: %w", a.Run, segment.ErrOver)
 	}
-	if r.holder && !r.leaseUntil.Before(now) {
+	if r.holder && !r.leaseUntil.Before(now) && !s.bugs.LiveLease {
 		return segment.Claim{}, nil, fmt.Errorf("claiming run %s: %w", a.Run, segment.ErrBusy)
 	}
-	r.generation++
-	r.holder, r.beat, r.leaseUntil = true, now, now.Add(contract.LeaseTTL)
+	if !s.bugs.SameGeneration || r.generation == 0 {
+		r.generation++
+	}
+	r.holder, r.segment, r.attempt, r.beat, r.leaseUntil = true, number, a.Attempt, now, now.Add(contract.LeaseTTL)
 
 	c := segment.Claim{
 		Generation: r.generation, Segment: number, Active: r.active,
@@ -211,7 +230,7 @@ func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segmen
 	}
 	session := &session{store: s, run: r, generation: r.generation, segment: number}
 	var err error
-	if c.Snapshot, err = contract.DecodeSnapshot(r.snapshot); err == nil {
+	if c.Snapshot, err = r.read(); err == nil {
 		c.Transcript, err = record.DecodeAll(r.records())
 	}
 	if err != nil {
