@@ -103,8 +103,12 @@ func (c *Costs) run(ctx context.Context, store *postgres.Store, n, steps int) er
 	if err != nil {
 		return err
 	}
-	if rec, err := c.ledger.Look(ctx, run); err != nil || rec.Outcome == nil || rec.Outcome.Yield != contract.YieldCompleted {
-		return fmt.Errorf("run %s did not complete: %+v %w", run, rec, err)
+	rec, err := c.ledger.Look(ctx, run)
+	if err != nil {
+		return err
+	}
+	if rec.Outcome == nil || rec.Outcome.Yield != contract.YieldCompleted {
+		return fmt.Errorf("run %s did not complete: %+v", run, rec.Outcome)
 	}
 	if err := c.ledger.EndAttempt(ctx, run, attempt, lifecycle.AttemptEnd{Class: lifecycle.Yielded, Terminated: true}); err != nil {
 		return err
