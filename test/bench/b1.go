@@ -28,8 +28,9 @@ func (g ground) kill(ctx context.Context) (raw, error) {
 			continue
 		}
 		r, err := g.killOne(ctx, e.open, o)
-		if err != nil {
-			return raw{}, err
+		if err != nil { // what the engines before it did was long in the making
+			table(g.log, kill.Head, rows)
+			return raw{Options: o, Results: results}, err
 		}
 		results, rows, loads = append(results, r), append(rows, r.Row()), append(loads, r.Engine+" "+r.Load)
 	}

@@ -32,7 +32,7 @@ func (g ground) cost(ctx context.Context) (raw, error) {
 		}
 		r, err := cost.Run(ctx, e, g.postgres, c.database, o)
 		if err != nil {
-			return raw{}, err
+			return raw{Options: o, Results: results}, err
 		}
 		results = append(results, r...)
 	}

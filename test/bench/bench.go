@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -92,12 +93,12 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 		}
 		facts := p.Facts()
 		r, err := b.run(ctx)
+		r.Machine = facts
+		if r.Results != nil { // of a bench that was cut short too
+			err = errors.Join(err, keep(o.out, b.name, r))
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
-		}
-		r.Machine = facts
-		if err := keep(o.out, b.name, r); err != nil {
-			return err
 		}
 	}
 	return nil
