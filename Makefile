@@ -27,7 +27,7 @@ NODE ?= process
 # Which stories are told there. Those that have OnAKubelet in their names are told there only; STORIES=. tells all.
 STORIES ?= $(if $(filter kubelet,$(NODE)),OnAKubelet|EveryExample|PodsThatCannotStart,.)
 
-MODULES := . hack/devcluster hack/helm hack/tools
+MODULES := . hack/devcluster hack/helm hack/tools test/bench
 GENERATED := api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml charts/ekiden docs/reference \
 	docs/guides/troubleshooting.md examples/gitops/argocd/argocd-cm.yaml
 
@@ -57,6 +57,7 @@ generate: ## Write what is generated: deepcopy, CRDs, RBAC, reference docs.
 fmt: ## Format all Go code: gofumpt, our own imports last.
 	$(LINT) fmt ./...
 	cd hack/devcluster && $(GO) tool -modfile=../tools/go.mod golangci-lint-kube-api-linter fmt --config ../../.golangci.yml ./...
+	cd test/bench && $(GO) tool -modfile=../../hack/tools/go.mod golangci-lint-kube-api-linter fmt --config ../../.golangci.yml ./...
 
 .PHONY: lint
 lint: ## Lint all of the module, then api/ by the conventions of Kubernetes.
@@ -99,6 +100,10 @@ e2e: build $(if $(filter kubelet,$(NODE)),images bin/helm) bin/devcluster ## Who
 test-devcluster: images bin/devcluster ## The development cluster itself: its own module, real clusters included.
 	cd hack/devcluster && DEVCLUSTER='$(CURDIR)/bin/devcluster' $(GO) test -trimpath ./...
 
+.PHONY: test-bench
+test-bench: ## The benches, each small: that they still measure. Their own module; no part of make test.
+	cd test/bench && $(GO) test -count=1 -timeout=10m ./...
+
 ##@ Before a change is done
 
 .PHONY: mutants
@@ -134,6 +139,10 @@ bin/devcluster: $(shell find hack/devcluster -type f -not -name '*_test.go') hac
 
 bin/helm: hack/helm/go.mod hack/helm/go.sum ## Build Helm, which installs the chart in tests: some minutes the first time.
 	$(GO) build -modfile=hack/helm/go.mod -o $@ helm.sh/helm/v4/cmd/helm
+
+.PHONY: bench
+bench: build ## Measure kills, durable steps and a long conversation beside other engines: BENCH_KILLS=100 and so on, see test/bench.
+	cd test/bench && $(GO) run . -segment '$(CURDIR)/bin/segment' -out '$(CURDIR)/bin/bench'
 
 .PHONY: demo
 demo: build bin/devcluster ## Show a run that is killed and one that waits for people, on a cluster of its own. KEEP=1 leaves the cluster up.
