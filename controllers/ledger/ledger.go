@@ -144,6 +144,21 @@ type Record struct {
 
 	Usage  Usage
 	Active time.Duration
+
+	// Entries is the length of the transcript, Settled how many calls have an outcome, Decisions how many were delivered.
+	Entries, Settled, Decisions int64
+}
+
+// Memory is how far the run has come.
+func (r *Record) Memory() lifecycle.Memory {
+	m := lifecycle.Memory{
+		Snapshot: r.SnapshotDigest, Admitted: true,
+		Entries: r.Entries, Begun: int64(r.Usage.ToolCalls), Settled: r.Settled, Decisions: r.Decisions,
+	}
+	if n := len(r.Attempts); n > 0 {
+		m.Newest = &r.Attempts[n-1].AttemptKey
+	}
+	return m
 }
 
 // Believed is the outcome, or one that ends the run if no segment of this version leaves such a one. The logins of namespaces may

@@ -89,10 +89,15 @@ func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) 
 		return nil, nil
 	}
 	out := r.record
-	out.Now = l.now()
+	out.Now, out.Decisions = l.now(), int64(len(r.inbox))
 	if r.record.End != nil {
 		end := *r.record.End
 		out.End = &end
+	}
+	for c := range l.settled {
+		if c.run == uid {
+			out.Settled++
+		}
 	}
 	for _, o := range r.outcomes {
 		if o.Yield == contract.YieldWaiting {
@@ -296,6 +301,14 @@ func (l *Ledger) Yield(uid types.UID, segment int, o contract.Outcome) {
 func (l *Ledger) Use(uid types.UID, u ledger.Usage, active time.Duration) {
 	_ = l.about(uid, func(r *run) error {
 		r.record.Usage, r.record.Active = u, active
+		return nil
+	})
+}
+
+// Append makes the transcript longer by so many entries.
+func (l *Ledger) Append(uid types.UID, entries int) {
+	_ = l.about(uid, func(r *run) error {
+		r.record.Entries += int64(entries)
 		return nil
 	})
 }

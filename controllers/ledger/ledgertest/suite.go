@@ -31,6 +31,8 @@ type Fixture struct {
 	Yield func(run contract.Identity, segment int, o contract.Outcome)
 	// SettleCall settles a call without having sent it.
 	SettleCall func(run contract.Identity, turn, index int)
+	// Append adds so many entries to the transcript.
+	Append func(run contract.Identity, entries int)
 	// Versions is how many versions the policy of a namespace has.
 	Versions func(namespace types.UID) int
 }
@@ -46,6 +48,7 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		"only the attempts at the newest segment are shown":                         suite.newestAttempts,
 		"what was never admitted or begun is unknown":                               suite.unknown,
 		"an attempt that has ended gives its own claim back":                        suite.claimBack,
+		"how far a run has come shows, and another run's is its own":                suite.memory,
 		"the outcome of the newest segment is shown":                                suite.newestOutcome,
 		"a cancel is committed once":                                                suite.cancelOnce,
 		"a run that has ended cannot be cancelled":                                  suite.cancelAfterEnd,
@@ -269,6 +272,29 @@ func (s suite) newestOutcome() {
 	s.same(r.ResultDigest, contract.Digest([]byte(whole)))
 	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{Segment: 2}))
 	s.same(s.look(run.UID).Outcome == nil, true)
+}
+
+func (s suite) memory() {
+	run, other := s.admitted(), s.admitted()
+	_, digest, _ := Snapshot(s.namespace).Encode()
+	same := func(run contract.Identity, want lifecycle.Memory) {
+		s.Helper()
+		r := s.look(run.UID)
+		got := r.Memory()
+		s.same(len(got.Snapshot), len(digest))
+		want.Admitted, got.Snapshot = true, ""
+		s.same(got, want)
+	}
+	same(run, lifecycle.Memory{})
+	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{}))
+	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{Segment: 1}))
+	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{Segment: 1, Attempt: 1}))
+	s.Append(run, 3)
+	s.SettleCall(run, 0, 0)
+	s.SettleCall(run, 0, 1)
+	s.ok(s.Deliver(s.Context(), run.UID, aDelivery(0, 0, v1alpha1.ApprovalExpired)))
+	same(run, lifecycle.Memory{Newest: &ledger.AttemptKey{Segment: 1, Attempt: 1}, Entries: 3, Settled: 2, Decisions: 1})
+	same(other, lifecycle.Memory{})
 }
 
 func (s suite) cancelOnce() {
