@@ -74,9 +74,12 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 		return nil, fmt.Errorf("looking into the ledger: %w", err)
 	}
 	if rec := o.record; rec != nil {
+		if err := r.Sound(ctx, rec.Count); err != nil {
+			return nil, err
+		}
 		o.Now = rec.Now
 		o.Admission = &lifecycle.Admission{
-			Terms: rec.Terms, Seed: string(run.UID), Held: rec.Memory(), CancelledAt: rec.CancelledAt, End: rec.End,
+			Terms: rec.Terms, Seed: string(run.UID), Held: rec.Memory(), SetBack: rec.SetBack, CancelledAt: rec.CancelledAt, End: rec.End,
 			Attempts: rec.Attempts, Outcome: rec.Outcome, Lapsed: rec.Lapsed,
 			OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits,
 		}

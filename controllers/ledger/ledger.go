@@ -98,6 +98,11 @@ type Ledger interface {
 	// out. Errors: ErrUnavailable.
 	Pinned(ctx context.Context, namespaceUID types.UID, pins []Pin) (map[Pin]contract.ToolContract, error)
 
+	// Beat counts how long the ledger has been going on, from no less than known. A ledger that has counted less was restored to an
+	// earlier moment: with the same write it remembers that of every unfinished run with an attempt that had not ended then.
+	// Errors: ErrUnavailable.
+	Beat(ctx context.Context, known int64) (Pulse, error)
+
 	// Unfinished lists runs that were admitted before the instant and have not ended, oldest first, at most limit.
 	// Errors: ErrUnavailable.
 	Unfinished(ctx context.Context, before time.Time, limit int) ([]contract.Identity, error)
@@ -145,8 +150,19 @@ type Record struct {
 	Usage  Usage
 	Active time.Duration
 
+	// Count is that of the newest beat. SetBack says that the run was at work at the moment to which the ledger was restored.
+	Count   int64
+	SetBack bool
+
 	// Entries is the length of the transcript, Settled how many calls have an outcome, Decisions how many were delivered.
 	Entries, Settled, Decisions int64
+}
+
+// Pulse is what a beat tells: the new count, whether the ledger was set back before, and how many runs were at work then.
+type Pulse struct {
+	Count   int64
+	SetBack bool
+	Runs    int
 }
 
 // Memory is how far the run has come.

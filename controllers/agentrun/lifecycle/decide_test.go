@@ -432,6 +432,10 @@ func TestDecide(t *testing.T) {
 			given: Observed{Now: noon, Recorded: &end, Remembered: held(), Admission: admitted()},
 			want:  Decision{Do: []Effect{Finish{end}}},
 		},
+		"a run that was at work when the ledger was set back": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), func(a *Admission) { a.SetBack = true }), Sighting: Sighting{State: Working}},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonLedgerRolledBack, "Postgres was restored to a moment at which an attempt was at work, and what it did after that is not known"),
+		},
 		"a ledger with another snapshot":                     behind(func(m *Memory) { m.Snapshot = "b" }, "it was admitted with snapshot a, and Postgres holds b"),
 		"a ledger without the attempt":                       behind(func(m *Memory) { m.Newest = nil }, "attempt 1 at segment 1 was begun, and Postgres does not know it"),
 		"a ledger with an earlier attempt":                   behind(func(m *Memory) { m.Newest = &AttemptKey{1, 0} }, "attempt 1 at segment 1 was begun, and Postgres does not know it"),

@@ -65,6 +65,9 @@ func (o Observed) setBack() string {
 	case o.Admission == nil:
 		return "the run was admitted and Postgres no longer knows it: it was restored from a backup, or is another one"
 	}
+	if o.Admission.SetBack {
+		return "Postgres was restored to a moment at which an attempt was at work, and what it did after that is not known"
+	}
 	lost := o.Remembered.lost(o.Admission.Held)
 	if lost != "" {
 		return "Postgres was restored to an earlier moment: " + lost

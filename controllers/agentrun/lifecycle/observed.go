@@ -64,8 +64,9 @@ type Admission struct {
 	Terms contract.Terms
 	// Seed makes the run's pauses differ from those of other runs.
 	Seed string
-	// Held is how far the run has come.
-	Held Memory
+	// Held is how far the run has come. SetBack says that it was at work at a moment to which the ledger was restored.
+	Held    Memory
+	SetBack bool
 	// CancelledAt is when the cancel was committed; zero if it was not.
 	CancelledAt time.Time
 	// End is how the run ended, or nil.

@@ -27,6 +27,7 @@ type Ledger struct {
 	runs    map[types.UID]*run
 	order   []types.UID
 	tenants []ledger.Tenant
+	count   int64
 	tools
 }
 
@@ -89,7 +90,7 @@ func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) 
 		return nil, nil
 	}
 	out := r.record
-	out.Now, out.Decisions = l.now(), int64(len(r.inbox))
+	out.Now, out.Count, out.Decisions = l.now(), l.count, int64(len(r.inbox))
 	if r.record.End != nil {
 		end := *r.record.End
 		out.End = &end
@@ -252,6 +253,23 @@ func (l *Ledger) Unfinished(_ context.Context, before time.Time, limit int) ([]c
 		}
 	}
 	return out, nil
+}
+
+// Beat counts on.
+func (l *Ledger) Beat(_ context.Context, known int64) (ledger.Pulse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := ledger.Pulse{SetBack: l.count < known}
+	for _, r := range l.runs {
+		n := len(r.attempts)
+		if p.SetBack && r.record.End == nil && !r.record.SetBack && n > 0 && r.attempts[n-1].EndedAt.IsZero() {
+			r.record.SetBack = true
+			p.Runs++
+		}
+	}
+	l.count = max(l.count, known) + 1
+	p.Count = l.count
+	return p, nil
 }
 
 // Hold makes an attempt the holder of the run's claim, for one lease, unless another holds it whose lease has not run out.

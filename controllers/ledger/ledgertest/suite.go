@@ -49,6 +49,7 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		"what was never admitted or begun is unknown":                               suite.unknown,
 		"an attempt that has ended gives its own claim back":                        suite.claimBack,
 		"how far a run has come shows, and another run's is its own":                suite.memory,
+		"a ledger that was set back says so of what was at work":                    suite.setBack,
 		"the outcome of the newest segment is shown":                                suite.newestOutcome,
 		"a cancel is committed once":                                                suite.cancelOnce,
 		"a run that has ended cannot be cancelled":                                  suite.cancelAfterEnd,
@@ -295,6 +296,32 @@ func (s suite) memory() {
 	s.ok(s.Deliver(s.Context(), run.UID, aDelivery(0, 0, v1alpha1.ApprovalExpired)))
 	same(run, lifecycle.Memory{Newest: &ledger.AttemptKey{Segment: 1, Attempt: 1}, Entries: 3, Settled: 2, Decisions: 1})
 	same(other, lifecycle.Memory{})
+}
+
+func (s suite) setBack() {
+	begun, over, between, none := s.admitted().UID, s.admitted().UID, s.admitted().UID, s.admitted().UID
+	for _, run := range []types.UID{begun, over, between} {
+		s.ok(s.BeginAttempt(s.Context(), run, ledger.AttemptKey{}))
+	}
+	_, err := s.Finish(s.Context(), over, ledger.End{Phase: v1alpha1.RunSucceeded})
+	s.ok(err)
+	s.ok(s.EndAttempt(s.Context(), between, ledger.AttemptKey{}, ledger.AttemptEnd{Class: lifecycle.Yielded}))
+	beat := func(known int64) ledger.Pulse {
+		s.Helper()
+		p, err := s.Beat(s.Context(), known)
+		s.ok(err)
+		s.same(s.look(begun).Count, p.Count)
+		return p
+	}
+	first := beat(0)
+	s.same(beat(first.Count), ledger.Pulse{Count: first.Count + 1})
+	s.same(beat(first.Count), ledger.Pulse{Count: first.Count + 2}) // what is remembered may lag
+	s.same(s.look(begun).SetBack, false)
+	s.same(beat(first.Count+100), ledger.Pulse{Count: first.Count + 101, SetBack: true, Runs: 1})
+	s.same(beat(first.Count+101), ledger.Pulse{Count: first.Count + 102})
+	for _, run := range []types.UID{begun, over, between, none} {
+		s.same(s.look(run).SetBack, run == begun)
+	}
 }
 
 func (s suite) cancelOnce() {

@@ -157,7 +157,7 @@ const look = `
 SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, least(c.active_ms, 1000000000000),
   coalesce(c.holder IS NOT NULL AND (c.segment, c.attempt) = (newest.segment, newest.attempt)
     AND c.lease_until < now() - interval '10 s' AND pg_postmaster_start_time() < now() - $3::bigint * interval '1 ms', false),
-  r.ended_at, r.end_phase, r.end_code, r.end_message,
+  (SELECT count FROM ekiden.pulse), r.set_back_at IS NOT NULL, r.ended_at, r.end_phase, r.end_code, r.end_message,
   (SELECT jsonb_agg(jsonb_build_object(
        'Segment', a.segment, 'Attempt', a.attempt, 'BegunAt', a.begun_at, 'Job', coalesce(a.job_uid::text, ''), 'EndedAt', a.ended_at,
        'Class', coalesce(a.class, ''), 'Code', coalesce(a.code, ''), 'Message', coalesce(a.message, ''), 'NotBefore', a.not_before) ORDER BY a.attempt)::text
@@ -205,7 +205,7 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 		if found = rows.Next(); !found {
 			return rows.Err()
 		}
-		return rows.Scan(&r.Now, &r.AdmittedAt, &r.SnapshotDigest, &terms, &cancelled, &active, &r.Lapsed, &ended, &phase, &endCode, &endMessage,
+		return rows.Scan(&r.Now, &r.AdmittedAt, &r.SnapshotDigest, &terms, &cancelled, &active, &r.Lapsed, &r.Count, &r.SetBack, &ended, &phase, &endCode, &endMessage,
 			&attempts, &yield, &outcomeCode, &outcomeMessage, &result, &bytes, &digest, &outcomeAt, &wait, &inbox,
 			&r.Waits, &r.Entries, &r.Usage.Turns, &r.Usage.ToolCalls, &r.Settled, &r.Decisions, &r.Usage.Input, &r.Usage.CacheRead, &r.Usage.Output, (*int64)(&r.Usage.Cost))
 	})
