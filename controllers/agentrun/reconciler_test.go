@@ -922,6 +922,18 @@ func TestWhoIsWoken(t *testing.T) {
 			t.Errorf("deletion: got %v, want %v", got, tc.want)
 		}
 	}
+	over := theRun(func(r *v1alpha1.AgentRun) {
+		r.Status.Phase, r.Status.FinishedAt = v1alpha1.RunFailed, metav1.NewTime(noon)
+		r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue}}
+	})
+	for _, tc := range []struct {
+		old, new *v1alpha1.AgentRun
+		want     bool
+	}{{over, alive, true}, {alive, over, false}, {over, over, false}, {alive, alive, false}} {
+		if got := (reopening{}).Update(event.UpdateEvent{ObjectOld: tc.old, ObjectNew: tc.new}); got != tc.want {
+			t.Errorf("reopening: got %v, want %v", got, tc.want)
+		}
+	}
 }
 
 func TestWhoWaitsForADefinition(t *testing.T) {
