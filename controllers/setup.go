@@ -21,6 +21,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/definition"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/controllers/policy"
+	"github.com/ekiden-dev/ekiden/controllers/pulse"
 	"github.com/ekiden-dev/ekiden/controllers/sweep"
 	"github.com/ekiden-dev/ekiden/controllers/toolserver"
 )
@@ -52,8 +53,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	woken := make(chan event.TypedGenericEvent[client.Object], 1024)
 	policies := &policy.Reconciler{Client: c, Ledger: o.Ledger, Events: events, Namespace: o.Namespace, Pods: o.Pods}
+	beats := pulse.New(live, c, o.Ledger, o.Namespace)
 	runs := &agentrun.Reconciler{
-		Client: c, Live: live, Events: events, Ledger: o.Ledger, Project: policies.Project, Pods: policies.PodsIn, Told: told(live), Woken: woken,
+		Client: c, Live: live, Events: events, Ledger: o.Ledger, Sound: beats.Sound, Project: policies.Project, Pods: policies.PodsIn, Told: told(live), Woken: woken,
 		Namespace: o.Namespace, SegmentImage: o.SegmentImage, SegmentDSN: o.SegmentDSN,
 	}
 	servers := &toolserver.Reconciler{
@@ -66,6 +68,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		servers.SetupWithManager(mgr),
 		requests.SetupWithManager(ctx, mgr),
 		runs.SetupWithManager(ctx, mgr),
+		mgr.Add(beats),
 		mgr.Add(&sweep.Sweeper{Live: live, Ledger: o.Ledger}),
 	)
 }

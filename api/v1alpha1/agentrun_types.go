@@ -150,7 +150,7 @@ const (
 // AgentRunStatus is how the run stands. It stays under 8 KiB whatever the run does.
 //
 // Fields are either memory, written once and read back because their source may be gone, or report, computed
-// afresh and never read. Memory are the conditions of an ended run, snapshotDigest, root and startedAt.
+// afresh and never read. Memory are the conditions of an ended run, snapshotDigest, root, segment, startedAt and memory.
 type AgentRunStatus struct {
 	// conditions report the run's state. Known types: Accepted, Succeeded, Finished, CancelRequested.
 	// +optional
@@ -223,6 +223,11 @@ type AgentRunStatus struct {
 	// usage is what the run has used so far.
 	// +optional
 	Usage RunUsage `json:"usage,omitempty,omitzero"`
+
+	// memory is how far the run had come when this status was written. It is read back: a Postgres that knows less was restored
+	// to an earlier moment, and the run ends with LedgerRolledBack.
+	// +optional
+	Memory RunMemory `json:"memory,omitempty,omitzero"`
 
 	// result is what the run came to, once it has succeeded.
 	// +optional
@@ -313,6 +318,34 @@ type RunUsage struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	Cost string `json:"cost,omitempty"`
+}
+
+// RunMemory is how far a run had come.
+type RunMemory struct {
+	// attempt is the number of the newest attempt at the newest segment, counted from 0. Unset before the first.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attempt *int32 `json:"attempt,omitempty"`
+
+	// entries is the length of the transcript. Unset means none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Entries int64 `json:"entries,omitempty"`
+
+	// callsBegun is how many tool calls were begun. Unset means none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	CallsBegun int64 `json:"callsBegun,omitempty"`
+
+	// callsSettled is how many tool calls have an outcome, those that were refused included. Unset means none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	CallsSettled int64 `json:"callsSettled,omitempty"`
+
+	// decisions is how many decisions on calls were taken up. Unset means none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Decisions int64 `json:"decisions,omitempty"`
 }
 
 // Completeness says whether all of a text is shown.

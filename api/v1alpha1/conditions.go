@@ -195,9 +195,12 @@ const (
 	// while the manager could. Correct the manager's flag --segment-postgres-address and the network policies between the
 	// namespace and Postgres, then start another run.
 	ReasonLedgerUnreachable = "LedgerUnreachable"
-	// ReasonLedgerRolledBack surfaces when the run was admitted and Postgres no longer knows it, because it was restored from a
+	// ReasonLedgerRolledBack surfaces when Postgres knows less of the run than was known before, because it was restored from a
 	// backup or replaced. Nothing is done twice; start another run if the task still stands.
 	ReasonLedgerRolledBack = "LedgerRolledBack"
+	// ReasonRestored surfaces when the object of the run was restored from a backup, or copied from that of another run. What that
+	// run did is not done again; to do the task anew, create a run without the annotation ekiden.dev/run-uid.
+	ReasonRestored = "Restored"
 )
 
 // Labels on Jobs and Pods. Selectors use UIDs, never names: a name may be longer than a label's value.
@@ -211,6 +214,9 @@ const (
 	// LabelAttempt is the number of the attempt at that segment.
 	LabelAttempt = "ekiden.dev/attempt"
 )
+
+// AnnotationRunUID is on a run, and holds its UID. An object that is restored from a backup has another UID and the same annotation.
+const AnnotationRunUID = "ekiden.dev/run-uid"
 
 // Finalizer is held by a run until it has stopped.
 const Finalizer = "ekiden.dev/stop"

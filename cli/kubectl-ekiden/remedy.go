@@ -31,6 +31,7 @@ var remedies = map[string]string{
 	v1alpha1.ReasonIncompatibleSession: "Install the version that wrote it, or start another run.",
 	v1alpha1.ReasonLedgerUnreachable:   "Correct the manager's flag --segment-postgres-address and the network policies between the namespace and Postgres, then start another run.",
 	v1alpha1.ReasonLedgerRolledBack:    "Nothing is done twice; start another run if the task still stands.",
+	v1alpha1.ReasonRestored:            "What that run did is not done again; to do the task anew, create a run without the annotation ekiden.dev/run-uid.",
 
 	// What a run waits for, or was refused: reasons of definitions, tool servers and approval requests.
 	v1alpha1.ReasonPodQueued:          "No time counts meanwhile. If the queue does not exist, correct its name and delete the Job.",

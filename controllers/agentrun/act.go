@@ -38,7 +38,10 @@ func (r *Reconciler) act(ctx context.Context, run *v1alpha1.AgentRun, o *observa
 func (r *Reconciler) do(ctx context.Context, run *v1alpha1.AgentRun, o *observation, e lifecycle.Effect) (found, error) {
 	switch e := e.(type) {
 	case lifecycle.Hold:
-		err := r.patch(ctx, run, func() { controllerutil.AddFinalizer(run, v1alpha1.Finalizer) })
+		err := r.patch(ctx, run, func() {
+			controllerutil.AddFinalizer(run, v1alpha1.Finalizer)
+			metav1.SetMetaDataAnnotation(&run.ObjectMeta, v1alpha1.AnnotationRunUID, string(run.UID))
+		})
 		if o.record != nil { // one that was admitted and is gone is to be brought to its end in the ledger all the same
 			err = client.IgnoreNotFound(err)
 		}

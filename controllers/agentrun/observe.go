@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -55,6 +56,9 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 		Held:         controllerutil.ContainsFinalizer(run, v1alpha1.Finalizer),
 		TTL:          time.Duration(run.Spec.TTLSecondsAfterFinished) * time.Second,
 		Recorded:     recorded(run),
+		Remembered:   remembered(run),
+		Unmarked:     run.Annotations[v1alpha1.AnnotationRunUID] != string(run.UID),
+		Of:           another(run),
 	}}
 	o.Queued = queuedAt(run, o.Now)
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: run.Namespace}, o.namespace); err != nil {
@@ -65,13 +69,17 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 	if err != nil {
 		return nil, err
 	}
+	o.Remembered = witnessed(o.Remembered, run, jobs)
 	if o.record, err = r.Ledger.Look(ctx, run.UID); err != nil {
 		return nil, fmt.Errorf("looking into the ledger: %w", err)
 	}
 	if rec := o.record; rec != nil {
+		if err := r.Sound(ctx, rec.Count); err != nil {
+			return nil, err
+		}
 		o.Now = rec.Now
 		o.Admission = &lifecycle.Admission{
-			Terms: rec.Terms, Seed: string(run.UID), CancelledAt: rec.CancelledAt, End: rec.End,
+			Terms: rec.Terms, Seed: string(run.UID), Held: rec.Memory(), SetBack: rec.SetBack, CancelledAt: rec.CancelledAt, End: rec.End,
 			Attempts: rec.Attempts, Outcome: rec.Outcome, Lapsed: rec.Lapsed,
 			OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits,
 		}
@@ -82,11 +90,7 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 		o.Sighting, err = r.sight(ctx, run, rec, jobs, pods)
 		return o, err
 	}
-	if o.Recorded != nil || o.CancelWanted || o.Deleting {
-		return o, nil
-	}
-	if !run.Status.StartedAt.IsZero() { // it was admitted, and the ledger has forgotten: whatever it has done must not be done again
-		o.Refused = &lifecycle.End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLedgerRolledBack, Message: "the run was admitted and Postgres no longer knows it: it was restored from a backup, or is another one", At: o.Now}
+	if o.Recorded != nil || o.CancelWanted || o.Deleting || o.Of != "" || o.Remembered.Admitted { // there is nothing to admit
 		return o, nil
 	}
 	if f.duplicate != nil {
@@ -124,6 +128,44 @@ func recorded(run *v1alpha1.AgentRun) *lifecycle.End {
 		e.Code, e.Message = c.Reason, c.Message
 	}
 	return &e
+}
+
+// remembered is how far the run had come when its status was written.
+func remembered(run *v1alpha1.AgentRun) lifecycle.Memory {
+	s := run.Status
+	m := lifecycle.Memory{
+		Snapshot: s.SnapshotDigest, Admitted: !s.StartedAt.IsZero(),
+		Entries: s.Memory.Entries, Begun: s.Memory.CallsBegun, Settled: s.Memory.CallsSettled, Decisions: s.Memory.Decisions,
+	}
+	if s.Segment != nil {
+		m.Newest = &lifecycle.AttemptKey{Segment: int(*s.Segment)}
+		if s.Memory.Attempt != nil {
+			m.Newest.Attempt = int(*s.Memory.Attempt)
+		}
+	}
+	return m
+}
+
+// witnessed adds what the run's Jobs tell: the row of an attempt is there before its Job is, and its Job before the status says so.
+func witnessed(m lifecycle.Memory, run *v1alpha1.AgentRun, jobs []batchv1.Job) lifecycle.Memory {
+	for i := range jobs {
+		if k, ok := job.Key(jobs[i].Labels); ok && made(&jobs[i], run, k) && jobs[i].Name == job.Name(run.Name, run.UID, k) {
+			m.Admitted, m.Newest = true, lifecycle.Later(m.Newest, &k)
+		}
+	}
+	return m
+}
+
+// another is the run that the object stands for, if it is not its own: the UID that it carries, or that its status does, is
+// not the one under which it was created.
+func another(run *v1alpha1.AgentRun) types.UID {
+	if of := types.UID(run.Annotations[v1alpha1.AnnotationRunUID]); of != "" && of != run.UID {
+		return of
+	}
+	if root := run.Status.Root; root.Name == run.Name && root.UID != run.UID { // a run that nobody delegated is its own root
+		return root.UID
+	}
+	return ""
 }
 
 // cluster lists the run's Jobs and pods in the cache.

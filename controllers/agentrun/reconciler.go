@@ -42,6 +42,8 @@ type Reconciler struct {
 	Ledger ledger.Ledger
 	Events events.EventRecorder
 
+	// Sound reports an error while the ledger, by the count of its newest beat, may have been set back unnoticed.
+	Sound func(ctx context.Context, count int64) error
 	// Project makes sure that the policy of a namespace is in the ledger before its first run is.
 	Project func(ctx context.Context, ns *corev1.Namespace) error
 	// Pods are the settings in force for pods of a namespace.

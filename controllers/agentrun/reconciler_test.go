@@ -29,6 +29,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/job"
 	"github.com/ekiden-dev/ekiden/controllers/agentrun/lifecycle"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
+	"github.com/ekiden-dev/ekiden/controllers/ledger/ledgertest"
 	"github.com/ekiden-dev/ekiden/controllers/pod"
 	"github.com/ekiden-dev/ekiden/controllers/requeue"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
@@ -196,6 +197,22 @@ func TestRunsThatAreNotAdmitted(t *testing.T) {
 		"a run that the ledger has forgotten": {
 			given: []func(*v1alpha1.AgentRun){func(r *v1alpha1.AgentRun) { r.Status.StartedAt = metav1.Now() }}, objects: compiled(),
 			wantPhase: v1alpha1.RunFailed, wantReason: v1alpha1.ReasonLedgerRolledBack, wantMessage: `Postgres no longer knows it`,
+		},
+		"a run whose Job is there and that the ledger has forgotten": {
+			objects:   append(compiled(), jobOf(theRun())),
+			wantPhase: v1alpha1.RunFailed, wantReason: v1alpha1.ReasonLedgerRolledBack, wantMessage: `Postgres no longer knows it`,
+		},
+		"an object that carries the UID of another run": {
+			given: []func(*v1alpha1.AgentRun){func(r *v1alpha1.AgentRun) {
+				r.Annotations = map[string]string{v1alpha1.AnnotationRunUID: "another"}
+			}}, objects: compiled(),
+			wantPhase: v1alpha1.RunFailed, wantReason: v1alpha1.ReasonRestored, wantMessage: `without the annotation ekiden.dev/run-uid`,
+		},
+		"an object whose status is that of another run": {
+			given: []func(*v1alpha1.AgentRun){func(r *v1alpha1.AgentRun) {
+				r.Status.Root = v1alpha1.RunReference{Name: r.Name, UID: "another"}
+			}}, objects: compiled(),
+			wantPhase: v1alpha1.RunFailed, wantReason: v1alpha1.ReasonRestored, wantMessage: `restored from a backup of run another`,
 		},
 		"a definition that never came": {
 			given:     []func(*v1alpha1.AgentRun){old},
@@ -378,6 +395,11 @@ func TestAnObjectOfSomebodyElse(t *testing.T) {
 			j.UID = "theirs"
 			tc.given(j)
 			w := newWorld(t, append(compiled(), run.DeepCopy(), j)...)
+			if !tc.wantTaken { // the row of an attempt is there before its Job is
+				snapshot := ledgertest.Snapshot(teamUID)
+				snapshot.Run.UID = uid
+				w.ok(errors.Join(w.ledger.Admit(t.Context(), ledger.Admission{Snapshot: snapshot}), w.ledger.BeginAttempt(t.Context(), uid, key)))
+			}
 			w.reconcile()
 			if !tc.wantTaken {
 				w.want(v1alpha1.RunRunning, v1alpha1.ReasonStarting, "")
@@ -746,6 +768,7 @@ func TestStatusOfAWholeRun(t *testing.T) {
 		Root: v1alpha1.RunReference{Name: "run", UID: uid}, Limits: v1alpha1.Limits{Segments: 20, Turns: 9, ToolCalls: 40, ActiveSeconds: 1800},
 		Segment: new(int32), StartedAt: metav1.NewTime(noon), FinishedAt: metav1.NewTime(noon), ActiveSeconds: number(1),
 		Usage:  v1alpha1.RunUsage{Turns: 1, InputTokens: 100, CachedInputTokens: 10, OutputTokens: 5, Cost: "0.000042"},
+		Memory: v1alpha1.RunMemory{Attempt: new(int32)},
 		Result: v1alpha1.RunResult{Text: "42", Completeness: v1alpha1.Whole, Bytes: 2, Digest: contract.Digest([]byte("42"))},
 	}
 	if diff := cmp.Diff(want, s, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
@@ -920,6 +943,18 @@ func TestWhoIsWoken(t *testing.T) {
 			t.Errorf("deletion: got %v, want %v", got, tc.want)
 		}
 	}
+	over := theRun(func(r *v1alpha1.AgentRun) {
+		r.Status.Phase, r.Status.FinishedAt = v1alpha1.RunFailed, metav1.NewTime(noon)
+		r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue}}
+	})
+	for _, tc := range []struct {
+		old, new *v1alpha1.AgentRun
+		want     bool
+	}{{over, alive, true}, {alive, over, false}, {over, over, false}, {alive, alive, false}} {
+		if got := (reopening{}).Update(event.UpdateEvent{ObjectOld: tc.old, ObjectNew: tc.new}); got != tc.want {
+			t.Errorf("reopening: got %v, want %v", got, tc.want)
+		}
+	}
 }
 
 func TestWhoWaitsForADefinition(t *testing.T) {
@@ -1015,4 +1050,9 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// jobOf is the Job of the run's first attempt.
+func jobOf(run *v1alpha1.AgentRun) *batchv1.Job {
+	return job.Build(run, lifecycle.AttemptKey{}, contract.Terms{}, "ekiden/segment:test", pod.BuiltIn())
 }

@@ -28,7 +28,7 @@ func (r *Reconciler) record(ctx context.Context, run *v1alpha1.AgentRun, o *obse
 	report(run, o, rep)
 	for _, e := range d.Do {
 		if s, ok := e.(lifecycle.Start); ok { // newer than what was observed
-			run.Status.Segment = number(s.Segment)
+			run.Status.Segment, run.Status.Memory.Attempt = number(s.Segment), number(s.Attempt)
 		}
 	}
 	if told(before.Status, run.Status) {
@@ -60,7 +60,7 @@ func (r *Reconciler) follow(ctx context.Context, run *v1alpha1.AgentRun) error {
 // told reports whether the status says all of it already. What a run uses as it goes is not worth a write of its own: it
 // comes with the next change.
 func told(before, after v1alpha1.AgentRunStatus) bool {
-	after.Usage, after.ActiveSeconds = before.Usage, before.ActiveSeconds
+	after.Usage, after.ActiveSeconds, after.Memory = before.Usage, before.ActiveSeconds, before.Memory
 	return equality.Semantic.DeepEqual(before, after)
 }
 
@@ -138,8 +138,9 @@ func admitted(s *v1alpha1.AgentRunStatus, run *v1alpha1.AgentRun, o *observation
 	s.Limits = rec.Terms.Limits
 	s.StartedAt = metav1.NewTime(rec.AdmittedAt.Truncate(1e9))
 	if n := len(rec.Attempts); n > 0 {
-		s.Segment = number(rec.Attempts[n-1].Segment)
+		s.Segment, s.Memory.Attempt = number(rec.Attempts[n-1].Segment), number(rec.Attempts[n-1].Attempt)
 	}
+	s.Memory.Entries, s.Memory.CallsBegun, s.Memory.CallsSettled, s.Memory.Decisions = rec.Entries, int64(rec.Usage.ToolCalls), rec.Settled, rec.Decisions
 	s.ActiveSeconds = number(int(rec.Active.Seconds()))
 	s.Usage = v1alpha1.RunUsage{
 		Turns: rec.Usage.Turns, ToolCalls: rec.Usage.ToolCalls, InputTokens: rec.Usage.Input + rec.Usage.CacheRead, CachedInputTokens: rec.Usage.CacheRead,

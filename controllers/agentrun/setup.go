@@ -45,7 +45,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	c := ctrl.NewControllerManagedBy(mgr).
 		Named("agentrun").
 		// What we write into the status ourselves is nothing to look at.
-		For(&v1alpha1.AgentRun{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletion{}))).
+		For(&v1alpha1.AgentRun{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, deletion{}, reopening{}))).
 		Owns(&batchv1.Job{}).
 		Owns(&v1alpha1.ApprovalRequest{}, builder.WithPredicates(inVain{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runOfPod)).
@@ -82,6 +82,17 @@ type deletion struct{ predicate.Funcs }
 // Update reports whether the deletion is new. The other events are those of the predicate beside it.
 func (deletion) Update(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
+}
+
+// reopening lets a status through that has lost the end which it had. Whoever restores an object from a backup may write its
+// status after it was looked at.
+type reopening struct{ predicate.Funcs }
+
+// Update reports whether the end is gone. The other events are those of the predicate beside it.
+func (reopening) Update(e event.UpdateEvent) bool {
+	before, ok1 := e.ObjectOld.(*v1alpha1.AgentRun)
+	after, ok2 := e.ObjectNew.(*v1alpha1.AgentRun)
+	return ok1 && ok2 && recorded(before) != nil && recorded(after) == nil
 }
 
 // runOfPod is the run whose Job a pod belongs to. The Job's name is not the run's; an annotation names it.

@@ -137,6 +137,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		).
 		WithObjects(objects...).Build()
 	w.Reconciler = &Reconciler{
+		Sound: func(context.Context, int64) error { return nil },
 		Project: func(ctx context.Context, ns *corev1.Namespace) error {
 			return w.ledger.Project(ctx, ns.UID, contract.PolicySet{})
 		},

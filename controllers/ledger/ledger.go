@@ -104,6 +104,11 @@ type Ledger interface {
 	// out. Errors: ErrUnavailable.
 	Pinned(ctx context.Context, namespaceUID types.UID, pins []Pin) (map[Pin]contract.ToolContract, error)
 
+	// Beat counts how long the ledger has been going on, from no less than known. A ledger that has counted less was restored to an
+	// earlier moment: with the same write it remembers that of every unfinished run with an attempt that had not ended then.
+	// Errors: ErrUnavailable.
+	Beat(ctx context.Context, known int64) (Pulse, error)
+
 	// Unfinished lists runs that were admitted before the instant and have not ended, oldest first, at most limit.
 	// Errors: ErrUnavailable.
 	Unfinished(ctx context.Context, before time.Time, limit int) ([]contract.Identity, error)
@@ -150,6 +155,32 @@ type Record struct {
 
 	Usage  Usage
 	Active time.Duration
+
+	// Count is that of the newest beat. SetBack says that the run was at work at the moment to which the ledger was restored.
+	Count   int64
+	SetBack bool
+
+	// Entries is the length of the transcript, Settled how many calls have an outcome, Decisions how many were delivered.
+	Entries, Settled, Decisions int64
+}
+
+// Pulse is what a beat tells: the new count, whether the ledger was set back before, and how many runs were at work then.
+type Pulse struct {
+	Count   int64
+	SetBack bool
+	Runs    int
+}
+
+// Memory is how far the run has come.
+func (r *Record) Memory() lifecycle.Memory {
+	m := lifecycle.Memory{
+		Snapshot: r.SnapshotDigest, Admitted: true,
+		Entries: r.Entries, Begun: int64(r.Usage.ToolCalls), Settled: r.Settled, Decisions: r.Decisions,
+	}
+	if n := len(r.Attempts); n > 0 {
+		m.Newest = &r.Attempts[n-1].AttemptKey
+	}
+	return m
 }
 
 // Believed is the outcome, or one that ends the run if no segment of this version leaves such a one. The logins of namespaces may

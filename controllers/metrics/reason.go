@@ -38,6 +38,7 @@ var codes = []string{
 	v1alpha1.ReasonIncompatibleSession,
 	v1alpha1.ReasonLedgerUnreachable,
 	v1alpha1.ReasonLedgerRolledBack,
+	v1alpha1.ReasonRestored,
 }
 
 // reasonOf is the label of a run's end, out of a closed set.

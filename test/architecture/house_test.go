@@ -58,6 +58,7 @@ var house = []entry{
 	{step: 7, side: left, knows: world, pattern: "controllers/toolserver"},
 	{step: 7, side: left, knows: world, pattern: "controllers/approval"},
 	{step: 7, side: left, knows: world, pattern: "controllers/policy"},
+	{step: 7, side: left, knows: world, pattern: "controllers/pulse"},
 	{step: 7, side: left, knows: world, pattern: "controllers/install"},
 	{step: 7, side: right, knows: world, pattern: "runtime/model/..."},
 	{step: 7, side: right, knows: world, pattern: "runtime/tool/..."},

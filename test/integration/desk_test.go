@@ -30,6 +30,8 @@ const toolCanary = "tk-canary-5e77a1"
 type desk struct {
 	*story
 	tools *toolserver.Server
+	// forgetful says that the journal is set back in the story, so that it does not know of all that was done.
+	forgetful bool
 }
 
 // open begins a story with a tool server that speaks MCP.
@@ -65,6 +67,9 @@ func openFor(t *testing.T, o toolserver.Options, change func(*v1alpha1.ToolServe
 // open.
 func (d *desk) lawful() {
 	d.Helper()
+	if d.forgetful {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.Context()), time.Minute) // the story is over, and so is its context
 	defer cancel()
 	description, err := shared.Describe()

@@ -50,6 +50,8 @@ func Decide(o Observed) Decision {
 		return o.queue()
 	case a.End != nil:
 		return report(*a.End)
+	case o.setBack() != "":
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLedgerRolledBack, Message: o.setBack()})
 	case o.loose():
 		return Decision{Do: []Effect{Hold{}}, Again: true}
 	case o.Taken != "":
@@ -72,12 +74,18 @@ func Decide(o Observed) Decision {
 }
 
 // loose reports whether the run could be deleted without us stopping it first: an installation that ended has let it go, and this one
-// is the next.
-func (o Observed) loose() bool { return !o.Held && !o.Deleting && !o.NamespaceGoing }
+// is the next. A run that an earlier version holds does not carry its UID yet.
+func (o Observed) loose() bool {
+	return (!o.Held || o.Unmarked) && !o.Deleting && !o.NamespaceGoing
+}
 
-// queue decides about a run that is not admitted. Nothing of it exists outside its object, so its end needs no ledger.
+// queue decides about a run that the ledger does not know. Nothing of it exists outside its object, so its end needs no ledger.
 func (o Observed) queue() Decision {
 	switch {
+	case o.Of != "":
+		return report(o.restored())
+	case o.setBack() != "":
+		return report(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLedgerRolledBack, Message: o.setBack(), At: o.Now})
 	case o.stopWanted():
 		return report(End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "cancelled before it was admitted", At: o.Now})
 	case o.Refused != nil:
@@ -89,7 +97,7 @@ func (o Observed) queue() Decision {
 			Report: Report{Phase: v1alpha1.RunQueued, Reason: o.Waiting.Reason, Message: o.Waiting.Message},
 			Wake:   earlier(o.Queued.Add(ReadyWithin), o.Now.Add(askEvery)),
 		}
-	case !o.Held:
+	case !o.Held || o.Unmarked:
 		return Decision{Do: []Effect{Hold{}, Admit{}}, Again: true}
 	default:
 		return Decision{Do: []Effect{Admit{}}, Again: true}

@@ -68,16 +68,35 @@ func finish(phase v1alpha1.RunPhase, code, message string) Decision {
 	return Decision{Do: []Effect{Finish{End{Phase: phase, Code: code, Message: message, At: noon}}}, Again: true}
 }
 
+// held is what is remembered of a run that has come some way.
+func held() Memory {
+	return Memory{Snapshot: "a", Admitted: true, Newest: &AttemptKey{1, 1}, Entries: 8, Begun: 3, Settled: 2, Decisions: 1}
+}
+
+// row is a case of TestDecide.
+type row struct {
+	given Observed
+	// loose says that an admitted run has lost our finalizer.
+	loose bool
+	want  Decision
+}
+
+// behind is a run whose ledger has all that is remembered but for the change.
+func behind(change func(*Memory), message string) row {
+	a := admitted(attempts(live(AttemptKey{1, 1})))
+	a.Held = held()
+	change(&a.Held)
+	return row{
+		given: Observed{Now: noon, Remembered: held(), Admission: a, Sighting: Sighting{State: Working}},
+		want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonLedgerRolledBack, "Postgres was restored to an earlier moment: "+message),
+	}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	end := End{Phase: v1alpha1.RunSucceeded, Code: v1alpha1.ReasonCompleted, Message: "done", At: noon.Add(-time.Hour)}
 	fault := AttemptEnd{Class: Faulted, Code: contract.FaultSecretMissing, Message: "Secret \"llm\" has no key \"apiKey\""}
-	tests := map[string]struct {
-		given Observed
-		// loose says that an admitted run has lost our finalizer.
-		loose bool
-		want  Decision
-	}{
+	tests := map[string]row{
 		"a run that may be admitted is held and frozen": {
 			given: Observed{Now: noon, Queued: noon},
 			want:  Decision{Do: []Effect{Hold{}, Admit{}}, Again: true},
@@ -369,6 +388,62 @@ func TestDecide(t *testing.T) {
 			given: Observed{Now: noon, Deleting: true, Admission: admitted(attempts(live(first)))}, loose: true,
 			want: Decision{Do: []Effect{Cancel{}}, Again: true},
 		},
+		"a run that was admitted and that the ledger does not know is not admitted again": {
+			given: Observed{Now: noon, Queued: noon, Remembered: Memory{Admitted: true}},
+			want: Decision{Report: Report{
+				Phase: v1alpha1.RunFailed, Reason: v1alpha1.ReasonLedgerRolledBack, Ended: true, At: noon,
+				Message: "the run was admitted and Postgres no longer knows it: it was restored from a backup, or is another one",
+			}},
+		},
+		"nor is it said to have been cancelled before it began": {
+			given: Observed{Now: noon, Queued: noon, Remembered: Memory{Admitted: true}, CancelWanted: true},
+			want: Decision{Report: Report{
+				Phase: v1alpha1.RunFailed, Reason: v1alpha1.ReasonLedgerRolledBack, Ended: true, At: noon,
+				Message: "the run was admitted and Postgres no longer knows it: it was restored from a backup, or is another one",
+			}},
+		},
+		"an object that stands for the run of another has its end": {
+			given: Observed{Now: noon, Queued: noon, Of: "other", Unmarked: true, Remembered: Memory{Admitted: true}},
+			want: Decision{Report: Report{
+				Phase: v1alpha1.RunFailed, Reason: v1alpha1.ReasonRestored, Ended: true, At: noon,
+				Message: "this object was restored from a backup of run other, or copied from it, and what that run did is not done again. To do the task anew, create a run without the annotation ekiden.dev/run-uid",
+			}},
+		},
+		"unless the ledger knows it: then somebody has changed what it carries, and that is put right": {
+			given: Observed{Now: noon, Of: "other", Unmarked: true, Admission: admitted()},
+			want:  Decision{Do: []Effect{Hold{}}, Again: true},
+		},
+		"a run that an earlier version holds is given its UID to carry": {
+			given: Observed{Now: noon, Unmarked: true, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Working}},
+			want:  Decision{Do: []Effect{Hold{}}, Again: true},
+		},
+		"a ledger that holds all that is remembered, and more, goes on": {
+			given: Observed{Now: noon, Remembered: held(), Admission: admitted(func(a *Admission) {
+				a.Held = held()
+				a.Held.Newest, a.Held.Entries = &AttemptKey{Segment: 2}, 9
+			})},
+			want: again(0),
+		},
+		"a ledger with an end keeps it, however little it holds": {
+			given: Observed{Now: noon, Remembered: held(), Admission: admitted(func(a *Admission) { a.End = &end })},
+			want:  Decision{Report: Report{Phase: end.Phase, Reason: end.Code, Message: end.Message, Ended: true, At: end.At}},
+		},
+		"a ledger that is behind does not take back the end that the status has": {
+			given: Observed{Now: noon, Recorded: &end, Remembered: held(), Admission: admitted()},
+			want:  Decision{Do: []Effect{Finish{end}}},
+		},
+		"a run that was at work when the ledger was set back": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), func(a *Admission) { a.SetBack = true }), Sighting: Sighting{State: Working}},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonLedgerRolledBack, "Postgres was restored to a moment at which an attempt was at work, and what it did after that is not known"),
+		},
+		"a ledger with another snapshot":                     behind(func(m *Memory) { m.Snapshot = "b" }, "it was admitted with snapshot a, and Postgres holds b"),
+		"a ledger without the attempt":                       behind(func(m *Memory) { m.Newest = nil }, "attempt 1 at segment 1 was begun, and Postgres does not know it"),
+		"a ledger with an earlier attempt":                   behind(func(m *Memory) { m.Newest = &AttemptKey{1, 0} }, "attempt 1 at segment 1 was begun, and Postgres does not know it"),
+		"a ledger with a later attempt at an earlier one":    behind(func(m *Memory) { m.Newest = &AttemptKey{0, 7} }, "attempt 1 at segment 1 was begun, and Postgres does not know it"),
+		"a ledger whose transcript is shorter":               behind(func(m *Memory) { m.Entries-- }, "there were 8 entries of the transcript, and Postgres holds 7"),
+		"a ledger that has forgotten that a call was begun":  behind(func(m *Memory) { m.Begun-- }, "there were 3 calls that were begun, and Postgres holds 2"),
+		"a ledger that has forgotten how a call ended":       behind(func(m *Memory) { m.Settled-- }, "there were 2 calls that were settled, and Postgres holds 1"),
+		"a ledger that has forgotten what somebody approved": behind(func(m *Memory) { m.Decisions-- }, "there were 1 decisions, and Postgres holds 0"),
 		"a name that belongs to somebody else fails the run": {
 			given: Observed{Now: noon, Taken: "a Job named x exists", Admission: admitted()},
 			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonNameTaken, "a Job named x exists"),

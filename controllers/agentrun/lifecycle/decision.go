@@ -42,7 +42,7 @@ type Report struct {
 type Effect interface{ isEffect() }
 
 type (
-	// Hold puts our finalizer on the run.
+	// Hold puts our finalizer on the run, and its UID.
 	Hold struct{}
 	// Admit provisions the namespace and freezes the run in the ledger.
 	Admit struct{}

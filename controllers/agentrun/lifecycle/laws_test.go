@@ -89,7 +89,7 @@ func TestDecideLaws(t *testing.T) {
 		},
 		"an outcome is followed only when its attempt is closed": func(o Observed, d Decision) bool {
 			a := o.Admission
-			return !has[Finish](d) || o.Recorded != nil || o.Taken != "" || a.Outcome == nil || a.live() == nil || !a.CancelledAt.IsZero()
+			return !has[Finish](d) || o.Recorded != nil || o.Taken != "" || o.setBack() != "" || a.Outcome == nil || a.live() == nil || !a.CancelledAt.IsZero()
 		},
 		"what the API server refuses is not asked for again at once": func(o Observed, d Decision) bool {
 			return o.Blocked == "" || !has[Raise](d) && (o.Admission == nil || o.Admission.live() == nil || !has[Start](d))
@@ -111,7 +111,21 @@ func TestDecideLaws(t *testing.T) {
 			return o.Held || !has[Start](d) && !has[Raise](d)
 		},
 		"what is held is not held again, nor what has ended or is deleted": func(o Observed, d Decision) bool {
-			return !has[Hold](d) || !o.Held && !o.Deleting && o.Recorded == nil && (o.Admission == nil || o.Admission.End == nil)
+			return !has[Hold](d) || (!o.Held || o.Unmarked) && !o.Deleting && o.Recorded == nil && (o.Admission == nil || o.Admission.End == nil)
+		},
+		"of what the ledger has forgotten nothing is done again": func(o Observed, d Decision) bool {
+			return o.setBack() == "" || !has[Start](d) && !has[Admit](d) && !has[Raise](d)
+		},
+		"what the ledger has forgotten has an end, and it says so": func(o Observed, d Decision) bool {
+			a := o.Admission
+			if o.setBack() == "" || o.Recorded != nil || a != nil && a.End != nil || o.Of != "" {
+				return true
+			}
+			f, ok := effect[Finish](d)
+			return d.Report.Reason == v1alpha1.ReasonLedgerRolledBack || ok && f.End.Code == v1alpha1.ReasonLedgerRolledBack
+		},
+		"an object that stands for the run of another starts nothing, unless the ledger knows it": func(o Observed, d Decision) bool {
+			return o.Of == "" || o.Admission != nil || len(d.Do) == 0 || o.Recorded != nil
 		},
 		"looking again comes with something done": func(_ Observed, d Decision) bool {
 			return !d.Again || len(d.Do) > 0
@@ -277,6 +291,12 @@ func everyObserved() iter.Seq[Observed] {
 										if !yield(o) {
 											return
 										}
+										for _, unsure := range []Observed{{Remembered: Memory{Admitted: true}}, {Of: "other"}, {Unmarked: true}} {
+											o.Remembered, o.Of, o.Unmarked = unsure.Remembered, unsure.Of, unsure.Unmarked
+											if !yield(o) {
+												return
+											}
+										}
 									}
 								}
 								for a := range everyAdmission(ends) {
@@ -289,6 +309,14 @@ func everyObserved() iter.Seq[Observed] {
 									}
 									o := base
 									o.Admission, o.Blocked = a, "no"
+									if !yield(o) {
+										return
+									}
+									o.Unmarked, o.Of = true, "other"
+									if !yield(o) {
+										return
+									}
+									o.Remembered = Memory{Admitted: true, Entries: 1}
 									if !yield(o) {
 										return
 									}

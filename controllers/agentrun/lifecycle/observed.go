@@ -23,12 +23,17 @@ type Observed struct {
 	Deleting     bool
 	Held         bool
 	TTL          time.Duration
+	// Unmarked says that the object does not carry the run's UID yet. Of is the run that it stands for, if that is another: whoever
+	// restores or copies an object takes along what it carries. Empty if it is none.
+	Unmarked bool
+	Of       types.UID
 	// NamespaceGoing says that the namespace is being deleted: nothing can be created in it any more.
 	NamespaceGoing bool
 
-	// Recorded is the end that the run's status shows, or nil. It is the only part of the status that is read,
-	// because a run that was never admitted has no other memory.
-	Recorded *End
+	// Recorded is the end that the run's status shows, or nil: a run that was never admitted has no other memory. Remembered is how
+	// far the run had come as the status has it, and the Jobs that were made for it. Nothing else of the status is read.
+	Recorded   *End
+	Remembered Memory
 
 	// Waiting says what an unadmitted run waits for, Refused why it can never be admitted. Both nil: it may be admitted.
 	Waiting *Cause
@@ -59,6 +64,9 @@ type Admission struct {
 	Terms contract.Terms
 	// Seed makes the run's pauses differ from those of other runs.
 	Seed string
+	// Held is how far the run has come. SetBack says that it was at work at a moment to which the ledger was restored.
+	Held    Memory
+	SetBack bool
 	// CancelledAt is when the cancel was committed; zero if it was not.
 	CancelledAt time.Time
 	// End is how the run ended, or nil.

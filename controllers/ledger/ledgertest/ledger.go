@@ -29,6 +29,8 @@ type Ledger struct {
 	tenants []ledger.Tenant
 	// turned says since when a namespace has the login that it has.
 	turned map[types.UID]time.Time
+	// count is that of the newest beat.
+	count int64
 	tools
 }
 
@@ -91,10 +93,15 @@ func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) 
 		return nil, nil
 	}
 	out := r.record
-	out.Now = l.now()
+	out.Now, out.Count, out.Decisions = l.now(), l.count, int64(len(r.inbox))
 	if r.record.End != nil {
 		end := *r.record.End
 		out.End = &end
+	}
+	for c := range l.settled {
+		if c.run == uid {
+			out.Settled++
+		}
 	}
 	for _, o := range r.outcomes {
 		if o.Yield == contract.YieldWaiting {
@@ -252,6 +259,23 @@ func (l *Ledger) Unfinished(_ context.Context, before time.Time, limit int) ([]c
 	return out, nil
 }
 
+// Beat counts on.
+func (l *Ledger) Beat(_ context.Context, known int64) (ledger.Pulse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := ledger.Pulse{SetBack: l.count < known}
+	for _, r := range l.runs {
+		n := len(r.attempts)
+		if p.SetBack && r.record.End == nil && !r.record.SetBack && n > 0 && r.attempts[n-1].EndedAt.IsZero() {
+			r.record.SetBack = true
+			p.Runs++
+		}
+	}
+	l.count = max(l.count, known) + 1
+	p.Count = l.count
+	return p, nil
+}
+
 // Hold makes an attempt the holder of the run's claim, for one lease, unless another holds it whose lease has not run out.
 // It reports whether the claim was granted.
 func (l *Ledger) Hold(uid types.UID, k ledger.AttemptKey) bool {
@@ -299,6 +323,14 @@ func (l *Ledger) Yield(uid types.UID, segment int, o contract.Outcome) {
 func (l *Ledger) Use(uid types.UID, u ledger.Usage, active time.Duration) {
 	_ = l.about(uid, func(r *run) error {
 		r.record.Usage, r.record.Active = u, active
+		return nil
+	})
+}
+
+// Append makes the transcript longer by so many entries.
+func (l *Ledger) Append(uid types.UID, entries int) {
+	_ = l.about(uid, func(r *run) error {
+		r.record.Entries += int64(entries)
 		return nil
 	})
 }

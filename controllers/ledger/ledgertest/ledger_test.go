@@ -21,6 +21,7 @@ func TestLedger(t *testing.T) {
 			Lapse:      l.Lapse,
 			Held:       l.Held,
 			Yield:      func(run contract.Identity, segment int, o contract.Outcome) { l.Yield(run.UID, segment, o) },
+			Append:     func(run contract.Identity, entries int) { l.Append(run.UID, entries) },
 			SettleCall: func(run contract.Identity, turn, index int) { l.Settle(run.UID, turn, index) },
 			Versions:   func(namespace types.UID) int { return len(l.Policies(namespace)) },
 		}

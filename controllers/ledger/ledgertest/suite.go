@@ -31,6 +31,8 @@ type Fixture struct {
 	Yield func(run contract.Identity, segment int, o contract.Outcome)
 	// SettleCall settles a call without having sent it.
 	SettleCall func(run contract.Identity, turn, index int)
+	// Append adds so many entries to the transcript.
+	Append func(run contract.Identity, entries int)
 	// Versions is how many versions the policy of a namespace has.
 	Versions func(namespace types.UID) int
 }
@@ -46,6 +48,8 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		"only the attempts at the newest segment are shown":                         suite.newestAttempts,
 		"what was never admitted or begun is unknown":                               suite.unknown,
 		"an attempt that has ended gives its own claim back":                        suite.claimBack,
+		"how far a run has come shows, and another run's is its own":                suite.memory,
+		"a ledger that was set back says so of what was at work":                    suite.setBack,
 		"the outcome of the newest segment is shown":                                suite.newestOutcome,
 		"a cancel is committed once":                                                suite.cancelOnce,
 		"a run that has ended cannot be cancelled":                                  suite.cancelAfterEnd,
@@ -270,6 +274,55 @@ func (s suite) newestOutcome() {
 	s.same(r.ResultDigest, contract.Digest([]byte(whole)))
 	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{Segment: 2}))
 	s.same(s.look(run.UID).Outcome == nil, true)
+}
+
+func (s suite) memory() {
+	run, other := s.admitted(), s.admitted()
+	_, digest, _ := Snapshot(s.namespace).Encode()
+	same := func(run contract.Identity, want lifecycle.Memory) {
+		s.Helper()
+		r := s.look(run.UID)
+		got := r.Memory()
+		s.same(len(got.Snapshot), len(digest))
+		want.Admitted, got.Snapshot = true, ""
+		s.same(got, want)
+	}
+	same(run, lifecycle.Memory{})
+	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{}))
+	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{Segment: 1}))
+	s.ok(s.BeginAttempt(s.Context(), run.UID, ledger.AttemptKey{Segment: 1, Attempt: 1}))
+	s.Append(run, 3)
+	s.SettleCall(run, 0, 0)
+	s.SettleCall(run, 0, 1)
+	s.ok(s.Deliver(s.Context(), run.UID, aDelivery(0, 0, v1alpha1.ApprovalExpired)))
+	same(run, lifecycle.Memory{Newest: &ledger.AttemptKey{Segment: 1, Attempt: 1}, Entries: 3, Settled: 2, Decisions: 1})
+	same(other, lifecycle.Memory{})
+}
+
+func (s suite) setBack() {
+	begun, over, between, none := s.admitted().UID, s.admitted().UID, s.admitted().UID, s.admitted().UID
+	for _, run := range []types.UID{begun, over, between} {
+		s.ok(s.BeginAttempt(s.Context(), run, ledger.AttemptKey{}))
+	}
+	_, err := s.Finish(s.Context(), over, ledger.End{Phase: v1alpha1.RunSucceeded})
+	s.ok(err)
+	s.ok(s.EndAttempt(s.Context(), between, ledger.AttemptKey{}, ledger.AttemptEnd{Class: lifecycle.Yielded}))
+	beat := func(known int64) ledger.Pulse {
+		s.Helper()
+		p, err := s.Beat(s.Context(), known)
+		s.ok(err)
+		s.same(s.look(begun).Count, p.Count)
+		return p
+	}
+	first := beat(0)
+	s.same(beat(first.Count), ledger.Pulse{Count: first.Count + 1})
+	s.same(beat(first.Count), ledger.Pulse{Count: first.Count + 2}) // what is remembered may lag
+	s.same(s.look(begun).SetBack, false)
+	s.same(beat(first.Count+100), ledger.Pulse{Count: first.Count + 101, SetBack: true, Runs: 1})
+	s.same(beat(first.Count+101), ledger.Pulse{Count: first.Count + 102})
+	for _, run := range []types.UID{begun, over, between, none} {
+		s.same(s.look(run).SetBack, run == begun)
+	}
 }
 
 func (s suite) cancelOnce() {

@@ -157,7 +157,7 @@ const look = `
 SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, least(c.active_ms, 1000000000000),
   coalesce(c.holder IS NOT NULL AND (c.segment, c.attempt) = (newest.segment, newest.attempt)
     AND c.lease_until < now() - interval '10 s' AND pg_postmaster_start_time() < now() - $3::bigint * interval '1 ms', false),
-  r.ended_at, r.end_phase, r.end_code, r.end_message,
+  (SELECT count FROM ekiden.pulse), r.set_back_at IS NOT NULL, r.ended_at, r.end_phase, r.end_code, r.end_message,
   (SELECT jsonb_agg(jsonb_build_object(
        'Segment', a.segment, 'Attempt', a.attempt, 'BegunAt', a.begun_at, 'Job', coalesce(a.job_uid::text, ''), 'EndedAt', a.ended_at,
        'Class', coalesce(a.class, ''), 'Code', coalesce(a.code, ''), 'Message', coalesce(a.message, ''), 'NotBefore', a.not_before) ORDER BY a.attempt)::text
@@ -167,8 +167,7 @@ SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, least(c.ac
   CASE WHEN o.yield = 'waiting' THEN (SELECT ` + deliveries + ` FROM ekiden.inbox i WHERE i.run_uid = r.run_uid AND i.lane = ''
      AND i.turn = (SELECT max(turn) FROM ekiden.inbox WHERE run_uid = r.run_uid AND lane = '')) END,
   (SELECT count(*) FROM ekiden.outcomes w WHERE w.run_uid = r.run_uid AND w.lane = '' AND w.yield = 'waiting'),
-  (SELECT count(*) FROM ekiden.transcript t WHERE t.run_uid = r.run_uid AND t.kind = 'ModelAnswered'),
-  (SELECT count(*) FROM ekiden.calls k WHERE k.run_uid = r.run_uid AND k.begun_at IS NOT NULL),
+  t.entries, t.turns, k.begun, k.settled, (SELECT count(*) FROM ekiden.inbox WHERE run_uid = r.run_uid),
   u.input, u.cache_read, u.output, u.cost
 FROM ekiden.runs r
 JOIN ekiden.snapshots s USING (run_uid)
@@ -176,6 +175,8 @@ JOIN ekiden.claims c ON c.run_uid = r.run_uid AND c.lane = ''
 LEFT JOIN LATERAL (
   SELECT segment, attempt FROM ekiden.attempts WHERE run_uid = r.run_uid ORDER BY segment DESC, attempt DESC LIMIT 1) newest ON true
 LEFT JOIN ekiden.outcomes o ON o.run_uid = r.run_uid AND o.lane = '' AND o.segment = newest.segment
+CROSS JOIN LATERAL (SELECT count(*) AS entries, count(*) FILTER (WHERE kind = 'ModelAnswered') AS turns FROM ekiden.transcript WHERE run_uid = r.run_uid) t
+CROSS JOIN LATERAL (SELECT count(begun_at) AS begun, count(settled_at) AS settled FROM ekiden.calls WHERE run_uid = r.run_uid) k
 CROSS JOIN LATERAL (
   SELECT coalesce(sum(input), 0)::bigint AS input, coalesce(sum(cache_read), 0)::bigint AS cache_read,
     coalesce(sum(output), 0)::bigint AS output, coalesce(sum(cost_micros), 0)::bigint AS cost
@@ -204,9 +205,9 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 		if found = rows.Next(); !found {
 			return rows.Err()
 		}
-		return rows.Scan(&r.Now, &r.AdmittedAt, &r.SnapshotDigest, &terms, &cancelled, &active, &r.Lapsed, &ended, &phase, &endCode, &endMessage,
+		return rows.Scan(&r.Now, &r.AdmittedAt, &r.SnapshotDigest, &terms, &cancelled, &active, &r.Lapsed, &r.Count, &r.SetBack, &ended, &phase, &endCode, &endMessage,
 			&attempts, &yield, &outcomeCode, &outcomeMessage, &result, &bytes, &digest, &outcomeAt, &wait, &inbox,
-			&r.Waits, &r.Usage.Turns, &r.Usage.ToolCalls, &r.Usage.Input, &r.Usage.CacheRead, &r.Usage.Output, (*int64)(&r.Usage.Cost))
+			&r.Waits, &r.Entries, &r.Usage.Turns, &r.Usage.ToolCalls, &r.Settled, &r.Decisions, &r.Usage.Input, &r.Usage.CacheRead, &r.Usage.Output, (*int64)(&r.Usage.Cost))
 	})
 	if err := l.send(ctx, &b); err != nil {
 		return nil, fmt.Errorf("looking at run %s: %w", run, err)

@@ -61,6 +61,10 @@ func (w *world) fixture(t *testing.T) ledgertest.Fixture {
 			w.exec(t, `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, code, message, result, wait) VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8)`,
 				run.UID, run.NamespaceUID, segment, string(o.Yield), o.Code, o.Message, o.Result, wait)
 		},
+		Append: func(run contract.Identity, entries int) {
+			w.exec(t, `INSERT INTO ekiden.transcript (run_uid, namespace_uid, seq, generation, segment, kind, schema, body) SELECT $1, $2, n, 1, 0, 'Started', 1, '{}' FROM generate_series(0, $3::int - 1) n`,
+				run.UID, run.NamespaceUID, entries)
+		},
 		SettleCall: func(run contract.Identity, turn, index int) {
 			w.exec(t, `INSERT INTO ekiden.calls (run_uid, namespace_uid, turn, idx, generation, segment, tool, effect, digest, settled_at, kind, code, text, bytes)
 VALUES ($1, $2, $3, $4, 1, 0, 's/t', 'Send', 'd', now(), 'refused', '', '', 0)`, run.UID, run.NamespaceUID, turn, index)

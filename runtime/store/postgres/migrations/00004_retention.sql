@@ -1,0 +1,14 @@
+-- +goose Up
+-- What tells a Postgres that was restored to an earlier moment, and what the sweep of old rows needs.
+
+-- manager: one row, counted up while a manager works. The API server remembers the count: one that is lower here was restored.
+CREATE TABLE ekiden.pulse (
+  one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+  count bigint NOT NULL CHECK (count >= 0),
+  at    timestamptz NOT NULL DEFAULT now()
+);
+INSERT INTO ekiden.pulse (count) VALUES (0);
+ALTER TABLE ekiden.pulse ENABLE ROW LEVEL SECURITY;
+
+-- set once, of a run that was at work at the moment to which Postgres was restored: what it did since is not known
+ALTER TABLE ekiden.runs ADD COLUMN set_back_at timestamptz;
