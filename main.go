@@ -29,6 +29,7 @@ import (
 	"github.com/ekiden-dev/ekiden/controllers/install"
 	ledgerpostgres "github.com/ekiden-dev/ekiden/controllers/ledger/postgres"
 	"github.com/ekiden-dev/ekiden/controllers/pod"
+	"github.com/ekiden-dev/ekiden/controllers/sweep"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
 )
 
@@ -43,6 +44,7 @@ type options struct {
 	leaderElect    bool
 	migrate        bool
 	verbosity      int
+	keep           sweep.Keep
 }
 
 func main() {
@@ -52,7 +54,8 @@ func main() {
 }
 
 func command() *cobra.Command {
-	var o options
+	const day = sweep.Window(24 * time.Hour)
+	o := options{keep: sweep.Keep{Sessions: 30 * day, Runs: 400 * day, Policies: 400 * day}}
 	root := &cobra.Command{
 		Use:           "manager",
 		Short:         "Run the controllers of Ekiden",
@@ -73,6 +76,9 @@ func command() *cobra.Command {
 	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "work only while holding the lease ekiden-manager")
 	f.BoolVar(&o.migrate, "migrate", true, "bring the database's schema up to date at the start; otherwise run 'manager migrate' before an upgrade")
+	f.Var(&o.keep.Sessions, "keep-sessions", "how long transcripts, calls, decisions and snapshots of runs are kept after their end, in days such as 30d or as a duration such as 720h; 0 means for ever; what has an AgentRun is kept in any case")
+	f.Var(&o.keep.Runs, "keep-runs", "how long ended runs are remembered with their usage and their idempotency keys, at least as long as their sessions; 0 means for ever; what has an AgentRun is kept in any case")
+	f.Var(&o.keep.Policies, "keep-policies", "how long versions of policies are kept after the next one; 0 means for ever")
 	f.IntVar(&o.verbosity, "v", 0, "log level: 0 what an operator acts on, 1 decisions, 2 the flow")
 	root.AddCommand(&cobra.Command{
 		Use:          "migrate",
@@ -98,6 +104,9 @@ func run(ctx context.Context, o options) error {
 		return errors.New("--segment-image is missing")
 	case o.namespace == "":
 		return errors.New("--namespace is missing and POD_NAMESPACE is not set")
+	}
+	if err := o.keep.Check(); err != nil {
+		return err
 	}
 	dsn, err := readDSN(o.dsnFile)
 	if err != nil {
@@ -126,7 +135,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if err := controllers.Setup(ctx, mgr, controllers.Options{
-		Ledger: ledger, Namespace: o.namespace, SegmentImage: o.segmentImage, SegmentDSN: segmentDSN, Pods: pods,
+		Ledger: ledger, Namespace: o.namespace, SegmentImage: o.segmentImage, SegmentDSN: segmentDSN, Pods: pods, Keep: o.keep,
 	}); err != nil {
 		return fmt.Errorf("setting up controllers: %w", err)
 	}

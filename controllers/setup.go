@@ -37,6 +37,8 @@ type Options struct {
 	Pods v1alpha1.PodSettings
 	// SegmentDSN is the address of Postgres as segment pods see it, without a login.
 	SegmentDSN string
+	// Keep says for how long what is kept in the ledger.
+	Keep sweep.Keep
 }
 
 // The rights of leader election and of its events.
@@ -69,7 +71,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		requests.SetupWithManager(ctx, mgr),
 		runs.SetupWithManager(ctx, mgr),
 		mgr.Add(beats),
-		mgr.Add(&sweep.Sweeper{Live: live, Ledger: o.Ledger}),
+		mgr.Add(&sweep.Sweeper{Live: live, Ledger: o.Ledger, Keep: o.Keep}),
 	)
 }
 

@@ -109,6 +109,16 @@ type Ledger interface {
 	// Errors: ErrUnavailable.
 	Beat(ctx context.Context, known int64) (Pulse, error)
 
+	// Old lists trees of which every run ended longer ago than keep and something of what is left, oldest first, at most limit, from
+	// behind the given one on. Errors: ErrUnavailable.
+	Old(ctx context.Context, what Kept, keep time.Duration, after Tree, limit int) ([]Tree, error)
+	// Drop deletes what of the trees, at most so many rows of a table, and tells what it deleted: nothing once nothing can be
+	// deleted. Of a tree with a run that has not ended, or that ended since, it deletes nothing. An idempotency key is forgotten with
+	// its run. Errors: ErrUnavailable.
+	Drop(ctx context.Context, what Kept, keep time.Duration, roots []types.UID, rows int) (Dropped, error)
+	// DropPolicies deletes versions of policies that have not been the newest for longer than keep, at most so many. Errors: ErrUnavailable.
+	DropPolicies(ctx context.Context, keep time.Duration, rows int) (Dropped, error)
+
 	// Unfinished lists runs that were admitted before the instant and have not ended, oldest first, at most limit.
 	// Errors: ErrUnavailable.
 	Unfinished(ctx context.Context, before time.Time, limit int) ([]contract.Identity, error)

@@ -30,10 +30,15 @@ var (
 		Name: "ekiden_model_tokens_total",
 		Help: "Tokens used by runs that have ended, by kind: input, cached_input (part of input) or output.",
 	}, []string{"kind"})
+
+	rowsDeleted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ekiden_rows_deleted_total",
+		Help: "Rows of Postgres that were deleted because they are older than they are kept, by table.",
+	}, []string{"table"})
 )
 
 func init() {
-	metrics.Registry.MustRegister(runsEnded, runSeconds, attemptsEnded, tokens)
+	metrics.Registry.MustRegister(runsEnded, runSeconds, attemptsEnded, tokens, rowsDeleted)
 }
 
 // RunEnded counts a run whose end has just been recorded.
@@ -48,3 +53,6 @@ func RunEnded(run *v1alpha1.AgentRun) {
 
 // AttemptEnded counts an attempt whose end has just been written down.
 func AttemptEnded(class string) { attemptsEnded.WithLabelValues(class).Inc() }
+
+// RowsDeleted counts rows of a table that were deleted because they are old.
+func RowsDeleted(table string, n int64) { rowsDeleted.WithLabelValues(table).Add(float64(n)) }

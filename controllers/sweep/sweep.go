@@ -1,5 +1,5 @@
-// Package sweep ends what nobody else will: runs in the ledger whose object is gone, logins of namespaces that are gone.
-// What has an object is never swept: its reconciler looks after it.
+// Package sweep ends what nobody else will: runs in the ledger whose object is gone, logins of namespaces that are gone. And it
+// deletes what is older than it is kept. What has an object is never swept: its reconciler looks after it.
 package sweep
 
 import (
@@ -11,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -39,6 +37,9 @@ type Sweeper struct {
 	// Live reads from the API server: a cache that lags would make the living look dead.
 	Live   client.Reader
 	Ledger ledger.Ledger
+	Keep   Keep
+	// rows is how many rows of a table the next Drop deletes at once.
+	rows int
 }
 
 // NeedLeaderElection says that only the leader sweeps.
@@ -48,15 +49,30 @@ func (s *Sweeper) NeedLeaderElection() bool { return true }
 func (s *Sweeper) Start(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	s.rows = mostRows
+	var due time.Time
 	for {
 		if err := s.Sweep(ctx, time.Now().Add(-settled)); err != nil && ctx.Err() == nil {
 			logf.FromContext(ctx).Error(err, "sweeping")
+		}
+		if now := time.Now(); now.After(due) {
+			due = now.Add(dropEvery)
+			s.dropSome(ctx)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+	}
+}
+
+// dropSome deletes for a while what is old. What is left then is left for the next time.
+func (s *Sweeper) dropSome(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, dropFor)
+	defer cancel()
+	if err := s.Drop(within); err != nil && within.Err() == nil {
+		logf.FromContext(ctx).Error(err, "deleting what is older than it is kept")
 	}
 }
 
@@ -91,14 +107,9 @@ func (s *Sweeper) orphans(ctx context.Context, before time.Time) ([]contract.Ide
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
-	objects := &metav1.PartialObjectMetadataList{}
-	objects.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AgentRunList"))
-	if err := s.Live.List(ctx, objects); err != nil {
-		return nil, fmt.Errorf("listing runs: %w", err)
-	}
-	exists := make(map[types.UID]bool, len(objects.Items))
-	for _, o := range objects.Items {
-		exists[o.UID] = true
+	exists, err := s.objects(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(runs, func(r contract.Identity) bool { return exists[r.UID] }), nil
 }

@@ -33,6 +33,7 @@ type world struct {
 	*testing.T
 	*Sweeper
 	ledger *ledgertest.Ledger
+	now    time.Time
 	broken func(key client.ObjectKey) bool
 }
 
@@ -42,7 +43,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, ledger: ledgertest.New(func() time.Time { return noon }), broken: func(client.ObjectKey) bool { return false }}
+	w := &world{T: t, now: noon, broken: func(client.ObjectKey) bool { return false }}
+	w.ledger = ledgertest.New(func() time.Time { return w.now })
 	w.Sweeper = &Sweeper{Ledger: w.ledger, Live: interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if w.broken(key) {
@@ -60,8 +62,19 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 func (w *world) admit(name string, uid types.UID) {
 	w.Helper()
+	w.admitAs(name, uid, uid)
+}
+
+// admitUnder admits a run that another one has delegated.
+func (w *world) admitUnder(uid, root types.UID) {
+	w.Helper()
+	w.admitAs(string(uid), uid, root)
+}
+
+func (w *world) admitAs(name string, uid, root types.UID) {
+	w.Helper()
 	if err := w.ledger.Admit(w.Context(), ledger.Admission{Snapshot: contract.Snapshot{
-		Run: contract.Identity{Namespace: "team", NamespaceUID: "team-uid", Name: name, UID: uid, RootUID: uid},
+		Run: contract.Identity{Namespace: "team", NamespaceUID: "team-uid", Name: name, UID: uid, RootUID: root},
 	}}); err != nil {
 		w.Fatal(err)
 	}

@@ -37,6 +37,7 @@ func TestTheChartRefuses(t *testing.T) {
 		"a NetworkPolicy without the API server":    {"networkPolicy: {apiServerPorts: []}", "at '/networkPolicy/apiServerPorts': minItems"},
 		"an interval without a unit":                {`metrics: {serviceMonitor: {interval: "30"}}`, "at '/metrics/serviceMonitor/interval'"},
 		"yes as text":                               {`crds: {install: "yes"}`, "at '/crds/install': got string, want boolean"},
+		"a time to keep without a unit":             {`keep: {sessions: "30"}`, "at '/keep/sessions'"},
 		"a level of logs by name":                   {"log: {level: debug}", "at '/log/level': got string, want integer"},
 	} {
 		t.Run(name, func(t *testing.T) {

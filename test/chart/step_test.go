@@ -28,6 +28,7 @@ segment:
 postgres: {trial: {enabled: true}}
 networkPolicy: {enabled: true}
 metrics: {serviceMonitor: {enabled: true, labels: {a: b}, interval: 30s}}
+keep: {sessions: 7d, runs: 700d, policies: "0"}
 log: {level: 1}
 `
 

@@ -179,6 +179,9 @@ var values = map[string]row{
 		"+ NetworkPolicy/ekiden-check", "+ NetworkPolicy/ekiden-manager", "+ NetworkPolicy/ekiden-uninstall",
 	}},
 	"Prometheus is told of the metrics": {"metrics: {serviceMonitor: {enabled: true}}", []string{"+ ServiceMonitor/ekiden-manager"}},
+	"sessions are kept for less":        {"keep: {sessions: 7d}", []string{container + `args.5 = "--keep-sessions=7d"`}},
+	"runs are kept for ever":            {`keep: {runs: "0"}`, []string{container + `args.5 = "--keep-runs=0"`}},
+	"versions of policies are kept":     {"keep: {policies: 9600h}", []string{container + `args.5 = "--keep-policies=9600h"`}},
 	"the manager says more":             {"log: {level: 2}", []string{container + `args.5 = "--v=2"`}},
 	"helm uninstall stops nobody": {"uninstall: {releaseFinalizers: false}", []string{
 		"- ClusterRole/ekiden-uninstall", "- ClusterRoleBinding/ekiden-uninstall", "- Job/ekiden-uninstall", "- Role/ekiden-uninstall",

@@ -49,6 +49,8 @@ type run struct {
 	inbox  []contract.Delivery
 	holder *ledger.AttemptKey
 	lease  time.Time
+	// swept says that the session was deleted.
+	swept bool
 }
 
 // New makes an empty ledger with the clock now.
@@ -68,7 +70,7 @@ func (l *Ledger) Admit(_ context.Context, a ledger.Admission) error {
 		return nil
 	}
 	for _, uid := range l.order {
-		if o := l.runs[uid]; a.IdempotencyKey != "" && o.key == a.IdempotencyKey && o.identity.NamespaceUID == id.NamespaceUID {
+		if o := l.runs[uid]; o != nil && a.IdempotencyKey != "" && o.key == a.IdempotencyKey && o.identity.NamespaceUID == id.NamespaceUID {
 			return &ledger.DuplicateError{Of: v1alpha1.RunReference{Name: o.identity.Name, UID: uid}}
 		}
 	}
@@ -252,7 +254,7 @@ func (l *Ledger) Unfinished(_ context.Context, before time.Time, limit int) ([]c
 	defer l.mu.Unlock()
 	var out []contract.Identity
 	for _, uid := range l.order {
-		if r := l.runs[uid]; len(out) < limit && r.record.End == nil && r.record.AdmittedAt.Before(before) {
+		if r := l.runs[uid]; r != nil && len(out) < limit && r.record.End == nil && r.record.AdmittedAt.Before(before) {
 			out = append(out, r.identity)
 		}
 	}

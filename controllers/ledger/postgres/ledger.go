@@ -154,7 +154,7 @@ FROM (SELECT) one LEFT JOIN ekiden.runs holder ON holder.namespace_uid = $2 AND 
 // look is one statement, so that all it tells is of one instant. Of what a namespace's login may write it reads no more than it
 // can hold, and no instant or number that does not fit.
 const look = `
-SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, least(c.active_ms, 1000000000000),
+SELECT now(), r.admitted_at, coalesce(s.digest, ''), r.terms::text, c.cancelled_at, least(c.active_ms, 1000000000000),
   coalesce(c.holder IS NOT NULL AND (c.segment, c.attempt) = (newest.segment, newest.attempt)
     AND c.lease_until < now() - interval '10 s' AND pg_postmaster_start_time() < now() - $3::bigint * interval '1 ms', false),
   (SELECT count FROM ekiden.pulse), r.set_back_at IS NOT NULL, r.ended_at, r.end_phase, r.end_code, r.end_message,
@@ -170,7 +170,7 @@ SELECT now(), r.admitted_at, s.digest, r.terms::text, c.cancelled_at, least(c.ac
   t.entries, t.turns, k.begun, k.settled, (SELECT count(*) FROM ekiden.inbox WHERE run_uid = r.run_uid),
   u.input, u.cache_read, u.output, u.cost
 FROM ekiden.runs r
-JOIN ekiden.snapshots s USING (run_uid)
+LEFT JOIN ekiden.snapshots s USING (run_uid) -- an old run has none any more
 JOIN ekiden.claims c ON c.run_uid = r.run_uid AND c.lane = ''
 LEFT JOIN LATERAL (
   SELECT segment, attempt FROM ekiden.attempts WHERE run_uid = r.run_uid ORDER BY segment DESC, attempt DESC LIMIT 1) newest ON true

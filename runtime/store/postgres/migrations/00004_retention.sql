@@ -12,3 +12,9 @@ ALTER TABLE ekiden.pulse ENABLE ROW LEVEL SECURITY;
 
 -- set once, of a run that was at work at the moment to which Postgres was restored: what it did since is not known
 ALTER TABLE ekiden.runs ADD COLUMN set_back_at timestamptz;
+
+-- set once, when nothing of the session is left: the row itself is kept for longer
+ALTER TABLE ekiden.runs ADD COLUMN swept_at timestamptz;
+-- trees, oldest first, and their runs
+CREATE INDEX runs_ended ON ekiden.runs (ended_at, run_uid) WHERE ended_at IS NOT NULL AND run_uid = root_uid;
+CREATE INDEX runs_of_root ON ekiden.runs (root_uid);
