@@ -39,10 +39,10 @@ func TestARunThroughAPooler(t *testing.T) {
 
 	d := open(t, wants(reads("4711")), wants(refunds(120)), answer("Your money is on its way."))
 	d.approvers("finance", "alice")
-	d.start("pooled")
+	d.start("refund")
 	d.parked()
 	d.approves("alice", d.requested(1, v1alpha1.ApprovalPending)[0].Name)
-	r := d.finished("pooled")
+	r := d.finished("refund")
 	d.want(r, v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
 	if c := d.tools.Counts(); c.Effects != 1 || c.Calls[toolserver.GetCustomer] != 1 {
 		t.Errorf("the tool server counted %+v", c)

@@ -23,6 +23,7 @@ type Proxy struct {
 	lose     atomic.Int64 // counts down to the transaction that is not answered
 	sent     atomic.Int64 // bytes from client to server
 	refuse   atomic.Bool
+	silent   atomic.Bool
 	mu       sync.Mutex
 	open     map[net.Conn]struct{}
 }
@@ -58,6 +59,9 @@ func (p *Proxy) Lose(after int) { p.lose.Store(int64(after) + 1) }
 
 // Refuse says whether new connections are closed at once.
 func (p *Proxy) Refuse(yes bool) { p.refuse.Store(yes) }
+
+// Silence says whether answers are kept back, while every connection stands: a host that is gone.
+func (p *Proxy) Silence(yes bool) { p.silent.Store(yes) }
 
 // Cut closes all connections.
 func (p *Proxy) Cut() {
@@ -125,6 +129,10 @@ func (p *Proxy) answers(client io.Writer, server io.Reader) {
 			p.ready.Add(1)
 		} else if greeted && kind != 'Z' && kind != 'E' {
 			continue // the client learns nothing before the transaction has ended
+		}
+		if p.silent.Load() {
+			held = held[:0]
+			continue
 		}
 		if _, err := client.Write(held); err != nil {
 			return

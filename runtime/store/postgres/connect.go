@@ -17,7 +17,11 @@ const (
 )
 
 // database is a pool of connections with one way to use it.
-type database struct{ pool *pgxpool.Pool }
+type database struct {
+	pool *pgxpool.Pool
+	// answerWithin is the constant, but in tests.
+	answerWithin time.Duration
+}
 
 // open makes a pool. It does not connect yet.
 func open(ctx context.Context, dsn string) (database, error) {
@@ -29,7 +33,7 @@ func open(ctx context.Context, dsn string) (database, error) {
 	if err != nil {
 		return database{}, interpret(ctx, err)
 	}
-	return database{pool}, nil
+	return database{pool, answerWithin}, nil
 }
 
 // Close ends the connections.
@@ -70,7 +74,7 @@ const answerWithin = 20 * time.Second
 // send carries out b as one transaction in one round trip. No BEGIN is needed: the server takes everything up to the
 // batch's end as one transaction, each statement with a fresh view of what others have committed.
 func (d database) send(ctx context.Context, b *pgx.Batch) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, d.answerWithin)
 	defer cancel()
 	err := d.pool.SendBatch(ctx, b).Close()
 	shed(d.pool, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/storetest"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
 func TestALapsedLeaseIsTakenOverOnlyOncePostgresHasBeenUp(t *testing.T) {
@@ -251,6 +252,51 @@ func TestAPausedTransactionLosesItsLock(t *testing.T) {
 	w.exec(t, finish, run) // waits until the server has ended the paused one
 	if _, err := paused.Exec(t.Context(), `COMMIT`); err == nil {
 		t.Error("the paused transaction could still commit")
+	}
+}
+
+// TestAPausedProcessOfWhichHalfABatchWasSent holds the lock of its run, and no timeout of the login ends that: the server waits for
+// the rest. The process that takes the run over ends it.
+func TestAPausedProcessOfWhichHalfABatchWasSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	for timeout, is := range map[string]string{"statement_timeout": "5s", "idle_in_transaction_session_timeout": "1s", "lock_timeout": "2s"} {
+		w.exec(t, `ALTER ROLE `+pgx.Identifier{loginOf(t, w.tenant)}.Sanitize()+` SET `+timeout+` = '`+is+`'`)
+	}
+	stepper := pgtest.NewStepper(t, w.tenant)
+	paused := open(t, stepper.DSN)
+	_, session, err := paused.Claim(t.Context(), segment.Ask{Run: run, Holder: "paused"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fixture().Pass(t, run, time.Hour)
+	stop, appended := stepper.StopAfter(1, 0), make(chan error, 1)
+	go func() {
+		_, err := session.Append(t.Context(), 0, []segment.Entry{storetest.Answer(0, "late")}, nil)
+		appended <- err
+	}()
+	<-stop.Reached
+
+	next := open(t, w.tenant)
+	ask := segment.Ask{Run: run, Attempt: 1, Holder: "next"}
+	if _, _, err := next.Claim(t.Context(), ask); !errors.Is(err, segment.ErrUnavailable) { // it waits for longer than every timeout
+		t.Fatalf("got error %v, want ErrUnavailable: the lock is not held", err)
+	}
+	next.SetOverstay(time.Second)
+	if _, _, err := next.Claim(t.Context(), ask); !errors.Is(err, segment.ErrUnavailable) {
+		t.Fatalf("got error %v, want ErrUnavailable", err)
+	}
+	claim, _, err := next.Claim(t.Context(), ask)
+	if err != nil || claim.Generation != 2 {
+		t.Errorf("taking over: generation %d, error %v", claim.Generation, err)
+	}
+	stop.GoOn()
+	if err := <-appended; !errors.Is(err, segment.ErrUnavailable) {
+		t.Errorf("the paused process: got error %v, want ErrUnavailable", err)
+	}
+	if got := w.fixture().Count(t, run); got != (storetest.Count{}) {
+		t.Errorf("stored: %+v", got)
 	}
 }
 

@@ -78,6 +78,12 @@ func duplicate(err error) bool {
 	return errors.As(err, &refused) && refused.Code == "23505"
 }
 
+// locked reports whether a lock was waited for too long.
+func locked(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "55P03"
+}
+
 // shed drops the idle connections once one of them has turned out to be dead: the next attempt shall not meet another.
 func shed(pool *pgxpool.Pool, err error) {
 	var refused *pgconn.PgError

@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
+	"github.com/ekiden-dev/ekiden/runtime/store/storetest"
 	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
@@ -36,6 +41,15 @@ func TestErrorsAreTranslated(t *testing.T) {
 		"serialization failure":      {state("40001"), true},
 		"deadlock":                   {state("40P01"), true},
 		"read-only after a failover": {state("25006"), true},
+		"promoted while it waited":   {state("57P04"), true}, // and any other of operator intervention
+		"recovery took it back":      {state("40001"), true},
+		"the disk is full":           {state("53100"), true},
+		"an error of the disk":       {state("58030"), true},
+		"no route to the host":       {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, true},
+		"the name is gone":           {&net.DNSError{Err: "no such host", IsNotFound: true}, true},
+		"a broken pipe":              {&net.OpError{Op: "write", Err: syscall.EPIPE}, true},
+		"a host that says nothing":   {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		"a pooler without a server":  {state("08P01"), true},
 		"wrong password":             {state("28P01"), true},
 		"no such role":               {state("28000"), true},
 		"statement timeout":          {state("57014"), true},
@@ -64,6 +78,67 @@ func TestErrorsAreTranslated(t *testing.T) {
 	}
 	if postgres.Interpret(t.Context(), nil) != nil {
 		t.Error("no error became one")
+	}
+}
+
+// TestAServerThatTurnsReadOnly is the old primary after a failover: it answers, and takes nothing. What was not committed did not
+// happen, and is done again on the new one.
+func TestAServerThatTurnsReadOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	s := w.claim(t, run)
+	role := pgx.Identifier{loginOf(t, w.tenant)}.Sanitize()
+	w.exec(t, `ALTER ROLE `+role+` SET default_transaction_read_only = on`)
+	w.proxy.Cut()
+	if _, err := s.Beat(t.Context()); !errors.Is(err, segment.ErrUnavailable) { // the connection that was cut
+		t.Errorf("got error %v, want ErrUnavailable", err)
+	}
+	for name, write := range map[string]func() error{
+		"beat": func() error { _, err := s.Beat(t.Context()); return err },
+		"append": func() error {
+			_, err := s.Append(t.Context(), 0, []segment.Entry{storetest.Answer(0, "x")}, nil)
+			return err
+		},
+		"begin": func() error { _, err := s.Begin(t.Context(), storetest.Intent(0, 0)); return err },
+		"settle": func() error {
+			_, err := s.Settle(t.Context(), storetest.Settlement(0, 0, segment.ResultRefused))
+			return err
+		},
+		"yield": func() error { return s.Yield(t.Context(), contract.Outcome{Yield: contract.YieldCompleted}, nil) },
+		"claim": func() error { _, _, err := w.store.Claim(t.Context(), segment.Ask{Run: run}); return err },
+	} {
+		if err := write(); !errors.Is(err, segment.ErrUnavailable) {
+			t.Errorf("%s: got error %v, want ErrUnavailable", name, err)
+		}
+	}
+	w.exec(t, `ALTER ROLE `+role+` RESET default_transaction_read_only`)
+	w.proxy.Cut()
+	for range 2 {
+		_, _ = s.Beat(t.Context())
+	}
+	if _, err := s.Append(t.Context(), 0, []segment.Entry{storetest.Answer(0, "x")}, nil); err != nil {
+		t.Errorf("on the new primary: %v", err)
+	}
+}
+
+// TestAHostThatIsGone says nothing, not even no: the connection stands and nothing comes.
+func TestAHostThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	s := w.claim(t, run)
+	w.store.SetAnswerWithin(300 * time.Millisecond)
+	w.proxy.Silence(true)
+	if _, err := s.Beat(t.Context()); !errors.Is(err, segment.ErrUnavailable) {
+		t.Errorf("got error %v, want ErrUnavailable", err)
+	}
+	w.proxy.Silence(false)
+	w.store.SetAnswerWithin(time.Minute)
+	w.proxy.Cut()
+	_, _ = s.Beat(t.Context()) // another connection may be as dead
+	if _, err := s.Beat(t.Context()); err != nil {
+		t.Errorf("on the new primary: %v", err)
 	}
 }
 

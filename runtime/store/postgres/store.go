@@ -9,7 +9,8 @@
 //	finish   ─► lock ─► final, generation + 1 ─► commit                     (the manager)
 //
 // A transaction is sent whole, as one pipelined batch, and commits at its end without another word from us. A process
-// that is paused between two statements therefore holds no lock.
+// that is paused between two statements therefore holds no lock, unless its batch is larger than what the kernel takes at once: the
+// server then waits for the rest, and no timeout of its own ends that. Whoever claims the run next does.
 package postgres
 
 import (
@@ -27,12 +28,17 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 )
 
+// overstay is longer than a login's timeouts let a transaction stand still of which all was sent.
+const overstay = 10 * time.Second
+
 // Store is a segment.Store on one database.
 type Store struct {
 	database
 	ttl time.Duration
 	// warmUp is how long Postgres must have been up before a lapsed lease is taken over: while it was down nobody could beat.
 	warmUp time.Duration
+	// overstay is how long a transaction of our login may hold up a claim before its connection is ended.
+	overstay time.Duration
 	// doubtful holds, by run, the holder of a claim that may stand although its caller was told it failed. The next
 	// claim here may take it over at once.
 	doubtful sync.Map
@@ -46,7 +52,7 @@ func Open(ctx context.Context, dsn string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	return &Store{database: db, ttl: contract.LeaseTTL, warmUp: contract.LeaseTTL}, nil
+	return &Store{database: db, ttl: contract.LeaseTTL, warmUp: contract.LeaseTTL, overstay: overstay}, nil
 }
 
 // SetTimes says how long a lease stands, and how long Postgres must have been up before a lapsed one is taken over. Everybody
@@ -131,6 +137,9 @@ func (s *Store) take(ctx context.Context, a segment.Ask, holder string, again bo
 	b.Queue(whyNot, a.Run, a.Segment).Query(inTheFirstRow(&known, &over))
 
 	if err := s.send(ctx, &b); err != nil {
+		if locked(err) {
+			return segment.Claim{}, true, errors.Join(interpret(ctx, err), s.showOut(ctx))
+		}
 		return segment.Claim{}, false, interpret(ctx, err)
 	}
 	switch {
@@ -144,4 +153,16 @@ func (s *Store) take(ctx context.Context, a segment.Ask, holder string, again bo
 	default:
 		return segment.Claim{}, true, segment.ErrBusy
 	}
+}
+
+// showOut ends the connections of our login whose transactions have held up the claims of the namespace for too long. The claim is
+// then granted to the next try.
+func (s *Store) showOut(ctx context.Context) error {
+	var b pgx.Batch
+	b.Queue(`
+SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+WHERE a.usename = current_user AND a.datname = current_database() AND a.xact_start < clock_timestamp() - $1::bigint * interval '1 ms'
+  AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.relation = 'ekiden.claims'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted)`,
+		s.overstay.Milliseconds())
+	return interpret(ctx, s.send(ctx, &b))
 }
