@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"time"
+
+	"github.com/ekiden-dev/ekiden/test/chaos/judge"
 )
 
 // fate is what becomes of one process of a segment.
@@ -23,9 +25,9 @@ type fateKind string
 
 const (
 	spared  fateKind = "spared"
-	killed  fateKind = "kill"
-	zombie  fateKind = "zombie" // stopped until another process has taken over
-	halting fateKind = "pause"  // stopped for less than a lease
+	killed  fateKind = judge.Kill
+	zombie  fateKind = judge.Zombie // stopped until another process has taken over
+	halting fateKind = "pause"      // stopped for less than a lease
 )
 
 // Points that the segment does not tell of.

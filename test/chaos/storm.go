@@ -41,7 +41,7 @@ type storm struct {
 var (
 	// signals for Postgres: a fast shutdown, which closes connections in order, an immediate one, which recovers as from a
 	// crash, and the crash.
-	postgresBlow = blow{"postgres restart", func(ctx context.Context, s *storm, r *rand.Rand) error {
+	postgresBlow = blow{judge.PostgresRestart, func(ctx context.Context, s *storm, r *rand.Rand) error {
 		return s.restart(ctx, "postgres", pick(r, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL), func() error {
 			return s.query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
 		})

@@ -129,10 +129,11 @@ type Fault struct {
 	Took time.Duration
 }
 
-// Kinds of faults that hit segments.
+// Kinds of faults that are judged in a way of their own: those that hit segments, and the one that has leases begin anew.
 const (
-	Kill   = "kill"
-	Zombie = "zombie"
+	Kill            = "kill"
+	Zombie          = "zombie"
+	PostgresRestart = "postgres restart"
 )
 
 func (c Call) began() bool { return c.Idempotency != "" }

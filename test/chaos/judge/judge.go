@@ -268,17 +268,28 @@ func fence(b Books, marks map[string][]Mark, tell teller) {
 	}
 }
 
-// still judges how long runs stood still between two marks.
+// still judges how long runs stood still between two marks. The time in which Postgres is restarted does not count, nor what came
+// before: nobody takes over a lease before Postgres has been up for one.
 func still(b Books, marks map[string][]Mark, tell teller) {
 	for _, r := range b.Runs {
 		before, what := r.Created, "its creation"
 		for _, m := range marks[r.UID] {
-			if gap := m.At.Sub(before); gap > b.Grace {
-				tell(Stuck, r.UID, before, "%s: %s between %s and %s; %s", r.Name, gap.Round(time.Millisecond), what, m.What, b.around(r.UID, before, m.At))
+			if gap := m.At.Sub(b.since(before, m.At)); gap > b.Grace {
+				tell(Stuck, r.UID, before, "%s: %s between %s and %s; %s", r.Name, m.At.Sub(before).Round(time.Millisecond), what, m.What, b.around(r.UID, before, m.At))
 			}
 			before, what = m.At, string(m.What)
 		}
 	}
+}
+
+// since is from when on somebody could have done something.
+func (b Books) since(from, to time.Time) time.Time {
+	for _, f := range b.Faults {
+		if up := f.At.Add(f.Took); f.Kind == PostgresRestart && up.After(from) && up.Before(to) {
+			from = up
+		}
+	}
+	return from
 }
 
 // around tells what was done to a run, and to what all share, in a stretch of time.

@@ -173,7 +173,9 @@ func longest(b Books) (d time.Duration) {
 // String is the report for people.
 func (r Report) String() string {
 	var b strings.Builder
-	line := func(name, format string, args ...any) { fmt.Fprintf(&b, "%-16s %s\n", name, fmt.Sprintf(format, args...)) }
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-16s %s\n", name, fmt.Sprintf(format, args...))
+	}
 	line("seed", "%d", r.Seed)
 	line("took", "%s, %d runs (%.1f a minute), %d kills (%.1f a minute)", r.Took, r.Runs, r.PerMin, r.Kills, r.KillMin)
 	line("faults", "%s", table(r.Faults))
