@@ -19,6 +19,8 @@ type fate struct {
 	delay time.Duration
 	// stopped is how long a process stands still that is only paused.
 	stopped time.Duration
+	// haunted says that a ghost comes of one that is killed.
+	haunted bool
 }
 
 type fateKind string
@@ -95,7 +97,7 @@ func fatal(r *rand.Rand) fate {
 		if at -= p.weight; at >= 0 {
 			continue
 		}
-		f := fate{kind: killed, point: p.name, nth: 1 + r.IntN(3)}
+		f := fate{kind: killed, point: p.name, nth: 1 + r.IntN(3), haunted: r.IntN(haunts) == 0}
 		switch p.name {
 		case started, "CallIndeterminate", "ApprovalRequired", "Yielded":
 			f.nth = 1

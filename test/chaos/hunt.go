@@ -34,6 +34,7 @@ type hunt struct {
 	kills  atomic.Int64
 	wg     sync.WaitGroup
 	faults []judge.Fault
+	ghosts *ghosts
 }
 
 // prey is one process of a segment.
@@ -48,7 +49,11 @@ type prey struct {
 	fate fate
 }
 
-func (l *load) hunt() *hunt { return &hunt{load: l, prey: map[int]*prey{}} }
+func (l *load) hunt() *hunt {
+	h := &hunt{load: l, prey: map[int]*prey{}}
+	h.ghosts = &ghosts{hunt: h}
+	return h
+}
 
 // Every how long it is looked for processes, and at their logs.
 const (
@@ -189,6 +194,9 @@ func (h *hunt) follow(ctx context.Context, p *prey) {
 	switch p.fate.kind {
 	case killed:
 		h.kill(p)
+		if p.fate.haunted {
+			h.ghosts.haunt(ctx, p)
+		}
 	case halting:
 		h.pause(p)
 	case zombie:

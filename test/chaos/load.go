@@ -57,6 +57,7 @@ func (l *load) furnish(ctx context.Context, model string) error {
 	declared := func(*v1alpha1.ToolServer) {}
 	for _, t := range tools {
 		h := given.HTTPTool(t.name, t.method, "/"+t.name)
+		h.Input.Schema.Raw = []byte(`{"type":"object","properties":{"n":{"type":"string"},"ms":{"type":"string"}},"required":["n","ms"],"additionalProperties":false}`)
 		if t.method == "GET" {
 			h.Query = []string{"n", "ms"}
 		}
@@ -78,7 +79,19 @@ func (l *load) furnish(ctx context.Context, model string) error {
 			d.Spec.Limits = v1alpha1.Limits{Segments: 100}
 		}),
 	}
-	return l.create(ctx, append(objects, approvers()...)...)
+	if err := l.create(ctx, append(objects, approvers()...)...); err != nil {
+		return err
+	}
+	return eventually(ctx, time.Minute, "the definition is ready", func() error {
+		var d v1alpha1.AgentDefinition
+		if err := l.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: given.Agent}, &d); err != nil {
+			return err
+		}
+		if c := apimeta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != metav1.ConditionTrue {
+			return fmt.Errorf("it is not: %+v", c)
+		}
+		return nil
+	})
 }
 
 func approvers() []client.Object {

@@ -19,10 +19,10 @@ CREATE TABLE chaos.seen (
   turn int NOT NULL DEFAULT 0, idx int NOT NULL DEFAULT 0, segment int NOT NULL DEFAULT 0, kind text NOT NULL DEFAULT '', holder text NOT NULL DEFAULT ''
 );
 
-CREATE FUNCTION chaos.write(run uuid, what text, generation bigint, turn int, idx int, segment int, kind text) RETURNS void
+CREATE FUNCTION chaos.write(uuid, text, bigint, int, int, int, text) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   INSERT INTO chaos.seen (what, run_uid, generation, current, over, turn, idx, segment, kind)
-  SELECT what, run, generation, c.generation, c.final_at IS NOT NULL, turn, idx, segment, kind FROM ekiden.claims c WHERE c.run_uid = run AND c.lane = ''
+  SELECT $2, $1, $3, c.generation, c.final_at IS NOT NULL, $4, $5, $6, $7 FROM ekiden.claims c WHERE c.run_uid = $1 AND c.lane = ''
 $$;
 
 CREATE FUNCTION chaos.claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ BEGIN
@@ -81,16 +81,19 @@ func (w *world) testify(ctx context.Context) error {
 }
 
 // marks are what the witness has seen.
-func (w *world) marks(ctx context.Context) ([]judge.Mark, error) {
-	var marks []judge.Mark
+func (w *world) marks(ctx context.Context) (marks []judge.Mark, err error) {
 	return marks, w.query(ctx, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT at, what, run_uid::text, generation, current, over, turn, idx, segment, kind, holder FROM chaos.seen ORDER BY n`)
-		if err != nil {
-			return err
-		}
-		marks, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (m judge.Mark, err error) {
-			return m, row.Scan(&m.At, &m.What, &m.Run, &m.Generation, &m.Current, &m.Over, &m.Turn, &m.Index, &m.Segment, &m.Kind, &m.Holder)
-		})
+		marks, err = seen(ctx, conn)
 		return err
+	})
+}
+
+func seen(ctx context.Context, conn *pgx.Conn) ([]judge.Mark, error) {
+	rows, err := conn.Query(ctx, `SELECT at, what, run_uid::text, generation, current, over, turn, idx, segment, kind, holder FROM chaos.seen ORDER BY n`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (m judge.Mark, err error) {
+		return m, row.Scan(&m.At, &m.What, &m.Run, &m.Generation, &m.Current, &m.Over, &m.Turn, &m.Index, &m.Segment, &m.Kind, &m.Holder)
 	})
 }

@@ -125,14 +125,18 @@ type Fault struct {
 	Woken time.Time
 	// Fenced says that it told of being refused then.
 	Fenced bool
+	// Tried is how many stale writes a ghost tried and was answered, Accepted how many of them were not refused.
+	Tried, Accepted int
 	// Took is how long it lasted until the cluster was whole again.
 	Took time.Duration
 }
 
-// Kinds of faults that are judged in a way of their own: those that hit segments, and the one that has leases begin anew.
+// Kinds of faults that are judged in a way of their own: those that hit segments, those that come of them, and the one
+// that has leases begin anew. A ghost also holds its claims under this name.
 const (
 	Kill            = "kill"
 	Zombie          = "zombie"
+	Ghost           = "ghost"
 	PostgresRestart = "postgres restart"
 )
 

@@ -250,6 +250,11 @@ func (t trial) broken(law string, at time.Time, format string, args ...any) {
 
 // fence judges who wrote.
 func fence(b Books, marks map[string][]Mark, tell teller) {
+	for _, f := range b.Faults {
+		if f.Accepted > 0 {
+			tell(StaleWrite, f.Run, f.At, "%d of %d writes of a ghost were accepted", f.Accepted, f.Tried)
+		}
+	}
 	for run, own := range marks {
 		newest := int64(0)
 		for _, m := range own {

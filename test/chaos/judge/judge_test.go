@@ -88,6 +88,9 @@ func TestJudge(t *testing.T) {
 		"somebody appends after the end": {plant: func(b *Books) {
 			b.Marks = append(b.Marks, Mark{At: at(16), What: Entered, Run: "r", Generation: 4, Current: 4, Over: true})
 		}, want: []string{StaleWrite}},
+		"a write of a ghost is accepted": {plant: func(b *Books) {
+			b.Faults = append(b.Faults, Fault{At: at(11), Kind: Ghost, Run: "r", Tried: 9, Accepted: 1})
+		}, want: []string{StaleWrite}},
 		"a generation is given twice": {plant: func(b *Books) { b.Marks[7].Generation, b.Marks[7].Current = 2, 2 }, want: []string{Backwards}},
 		"a run stands still":          {plant: func(b *Books) { b.Runs[0].Created = at(-50) }, want: []string{Stuck}},
 		"a run stands still while Postgres is up anew": {plant: func(b *Books) {

@@ -36,8 +36,9 @@ type Report struct {
 	SecondEnds int `json:"secondEnds"`
 	StaleDone  int `json:"staleWritesAccepted"`
 	Stuck      int `json:"stuck"`
-	// Refused counts stale processes that told of being refused when they went on.
-	Refused int `json:"staleProcessesRefused"`
+	// Refused counts stale processes that told of being refused when they went on, StaleTried the stale writes of ghosts.
+	Refused    int `json:"staleProcessesRefused"`
+	StaleTried int `json:"staleWritesTried"`
 	// Recovery is from a kill to the next claim or the end, in Postgres time.
 	Recovery   Spread        `json:"recovery"`
 	Longest    time.Duration `json:"longestStandstill"`
@@ -66,6 +67,7 @@ func Summarize(seed uint64, b Books) Report {
 		if f.Kind == Kill || f.Kind == Zombie {
 			r.KillsAt[f.Kind+" "+f.Point]++
 		}
+		r.StaleTried += f.Tried
 		if f.Fenced {
 			r.Refused++
 		}
@@ -142,7 +144,9 @@ func recovery(b Books) Spread {
 		if slices.ContainsFunc(own, func(m Mark) bool { return m.What == Yielded && m.Segment == f.Segment && !after(m) }) {
 			continue
 		}
-		i := slices.IndexFunc(own, func(m Mark) bool { return after(m) && (m.What == Claimed || m.What == Ending) })
+		i := slices.IndexFunc(own, func(m Mark) bool {
+			return after(m) && (m.What == Claimed && !strings.HasPrefix(m.Holder, Ghost) || m.What == Ending)
+		})
 		if i >= 0 {
 			took = append(took, own[i].At.Sub(f.At))
 		}
@@ -185,7 +189,7 @@ func (r Report) String() string {
 	line("repeated", "%s (allowed: they read, or carry a key)", table(r.Repeated))
 	line("in flight", "%d calls had another claim settle or begin them", r.InFlight)
 	line("indeterminate", "%d, of which %d had landed and %d had not", r.Indeterminate, r.Landed, r.Indeterminate-r.Landed)
-	line("zombies", "%d told of being refused", r.Refused)
+	line("stale", "%d zombies told of being refused; ghosts tried %d writes, %d were accepted", r.Refused, r.StaleTried, r.StaleDone)
 	line("recovery", "p50 %s, p99 %s, longest %s, of %d", r.Recovery.P50, r.Recovery.P99, r.Recovery.Max, r.Recovery.N)
 	line("standstill", "longest %s", r.Longest)
 	line("verdict", "%d duplicates, %d lost, %d second final writes, %d stale writes accepted, %d stuck, %d violations in all",
