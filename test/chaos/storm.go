@@ -46,8 +46,9 @@ var (
 			return s.query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
 		})
 	}}
-	apiBlow = blow{"API server restart", func(ctx context.Context, s *storm, r *rand.Rand) error {
-		return s.restart(ctx, "kube-apiserver", pick(r, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM), func() error {
+	// The API server is killed: told to end it would first wait for those who watch.
+	apiBlow = blow{judge.APIRestart, func(ctx context.Context, s *storm, _ *rand.Rand) error {
+		return s.restart(ctx, "kube-apiserver", syscall.SIGKILL, func() error {
 			return s.api.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
 		})
 	}}
@@ -122,10 +123,8 @@ func (s *storm) blow(ctx context.Context) {
 			return
 		}
 		at := time.Now()
-		err := d.do(ctx, s, draw(s.options.Seed, fmt.Sprintf("%s %d", d.name, d.n)))
-		if err != nil {
-			s.log("%s: %v", d.name, err)
-			continue
+		if err := d.do(ctx, s, draw(s.options.Seed, fmt.Sprintf("%s %d", d.name, d.n))); err != nil {
+			s.log("%s: %v", d.name, err) // it may have been done all the same
 		}
 		s.tell(judge.Fault{At: at, Kind: d.name, Took: time.Since(at)})
 	}

@@ -131,13 +131,14 @@ type Fault struct {
 	Took time.Duration
 }
 
-// Kinds of faults that are judged in a way of their own: those that hit segments, those that come of them, and the one
-// that has leases begin anew. A ghost also holds its claims under this name.
+// Kinds of faults that are judged in a way of their own: those that hit segments, those that come of them, and
+// those that nothing can go on without. A ghost also holds its claims under this name.
 const (
 	Kill            = "kill"
 	Zombie          = "zombie"
 	Ghost           = "ghost"
 	PostgresRestart = "postgres restart"
+	APIRestart      = "API server restart"
 )
 
 func (c Call) began() bool { return c.Idempotency != "" }

@@ -273,8 +273,8 @@ func fence(b Books, marks map[string][]Mark, tell teller) {
 	}
 }
 
-// still judges how long runs stood still between two marks. The time in which Postgres is restarted does not count, nor what came
-// before: nobody takes over a lease before Postgres has been up for one.
+// still judges how long runs stood still between two marks. The time in which Postgres or the API server is restarted does not
+// count, nor what came before: nobody takes over a lease before Postgres has been up for one, and managers have to come back.
 func still(b Books, marks map[string][]Mark, tell teller) {
 	for _, r := range b.Runs {
 		before, what := r.Created, "its creation"
@@ -290,7 +290,7 @@ func still(b Books, marks map[string][]Mark, tell teller) {
 // since is from when on somebody could have done something.
 func (b Books) since(from, to time.Time) time.Time {
 	for _, f := range b.Faults {
-		if up := f.At.Add(f.Took); f.Kind == PostgresRestart && up.After(from) && up.Before(to) {
+		if up := f.At.Add(f.Took); (f.Kind == PostgresRestart || f.Kind == APIRestart) && up.After(from) && up.Before(to) {
 			from = up
 		}
 	}
