@@ -12,9 +12,13 @@ import (
 	"github.com/ekiden-dev/ekiden/test/toolserver"
 )
 
-// books reads what everybody has written down. grace is what a run may stand still: a lease, and ten seconds to notice.
+// grace is how long a run may stand still: a lease, ten seconds for which the ledger waits beyond it, ten seconds after which the
+// manager looks again at the latest, and five for a machine that has other things to do.
+const grace = contract.LeaseTTL + 25*time.Second
+
+// books reads what everybody has written down.
 func (h *hunt) books(ctx context.Context, began time.Time) (judge.Books, error) {
-	b := judge.Books{Grace: contract.LeaseTTL + 10*time.Second, Began: began, Over: time.Now(), BadRequests: h.model.Report().Violations}
+	b := judge.Books{Grace: grace, Promised: contract.LeaseTTL + 10*time.Second, Began: began, Over: time.Now(), BadRequests: h.model.Report().Violations}
 	h.load.mu.Lock()
 	for _, r := range h.runs {
 		b.Runs = append(b.Runs, *r)

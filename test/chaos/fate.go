@@ -77,7 +77,7 @@ func (o Options) fateOf(run string, segment, attempt int) fate {
 	case attempt >= mercy:
 		return fate{kind: spared}
 	case chance < o.Zombies:
-		return fate{kind: zombie, point: pick(r, "ModelCalled", "CallStarted", arrived, instant), nth: 1 + r.IntN(2), delay: jitter(r, 30)}
+		return fate{kind: zombie, point: pick(r, "ModelCalled", "CallStarted", arrived), nth: 1, delay: jitter(r, 30)}
 	case chance < o.Zombies+2:
 		return fate{kind: halting, point: pick(r, "ModelCalled", "CallStarted", arrived), nth: 1, stopped: time.Second + jitter(r, 20_000)}
 	case chance < 85:

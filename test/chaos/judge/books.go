@@ -22,8 +22,9 @@ type Books struct {
 	Faults  []Fault
 	// Violations of the wire protocol that the model saw.
 	BadRequests int
-	// Grace is how long a run may stand still: a lease and what it takes to notice.
-	Grace time.Duration
+	// Grace is how long a run may stand still: a lease and what it takes to notice. What stands still for longer than Promised is
+	// counted and not judged.
+	Grace, Promised time.Duration
 	// Began and Over are when the load began and when the last run was waited for.
 	Began, Over time.Time
 }

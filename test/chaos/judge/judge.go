@@ -23,7 +23,7 @@ const (
 	Guessed     = "an orphan that must not be repeated has a result that nobody can know"
 	StaleWrite  = "a stale generation has written"
 	Backwards   = "the generations of a run went back"
-	Stuck       = "a run stood still for longer than a lease and ten seconds"
+	Stuck       = "a run stood still for too long"
 	BadWire     = "a request broke the protocol of the model"
 )
 

@@ -26,7 +26,7 @@ func told() Books {
 		return func(m *Mark) { m.Turn, m.Index, m.Kind = k.Turn, k.Index, kind }
 	}
 	return Books{
-		Grace: 40 * time.Second, Began: noon, Over: at(60),
+		Grace: 40 * time.Second, Promised: 1500 * time.Millisecond, Began: noon, Over: at(60),
 		Runs: []Run{{UID: "r", Name: "run", Created: noon, Calls: 2, Phases: []Phase{
 			{At: at(1), Phase: "Running"}, {At: at(20), Phase: "Succeeded", Reason: "Completed", Result: "Done.", Final: true},
 		}}},
@@ -146,7 +146,7 @@ func TestSummarize(t *testing.T) {
 		Faults: map[string]int{Kill: 1, Zombie: 1}, KillsAt: map[string]int{"kill ToolBegan": 1, "zombie CallStarted": 1},
 		Calls: map[string]int{"crm/send indeterminate": 1, "crm/look answered": 1}, Effects: map[string]int{"send": 1, "look": 2, "some": 1},
 		Repeated: map[string]int{"look": 1, "some": 1}, Indeterminate: 1, Landed: 1, InFlight: 2, Duplicates: 1, Refused: 1,
-		Recovery: Spread{N: 1, P50: time.Second, P99: time.Second, Max: time.Second}, Longest: 2 * time.Second,
+		Recovery: Spread{N: 1, P50: time.Second, P99: time.Second, Max: time.Second}, Longest: 2 * time.Second, Slow: 2,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -40,7 +40,9 @@ type Report struct {
 	Refused    int `json:"staleProcessesRefused"`
 	StaleTried int `json:"staleWritesTried"`
 	// Recovery is from a kill to the next claim or the end, in Postgres time.
-	Recovery   Spread        `json:"recovery"`
+	Recovery Spread `json:"recovery"`
+	// Slow counts how often a run stood still for longer than is promised, though not for so long that it is judged.
+	Slow       int           `json:"slow"`
 	Longest    time.Duration `json:"longestStandstill"`
 	Violations []Violation   `json:"violations"`
 }
@@ -90,7 +92,8 @@ func Summarize(seed uint64, b Books) Report {
 		}
 	}
 	r.count(b)
-	r.Recovery, r.Longest = recovery(b), longest(b)
+	r.Recovery = recovery(b)
+	r.Longest, r.Slow = standstill(b)
 	return r
 }
 
@@ -163,15 +166,21 @@ func spread(all []time.Duration) Spread {
 	return Spread{N: len(all), P50: at(0.5), P99: at(0.99), Max: at(1)}
 }
 
-func longest(b Books) (d time.Duration) {
+// standstill is the longest time in which nothing was written about a run although something could have been, and how often
+// that was longer than promised.
+func standstill(b Books) (longest time.Duration, slow int) {
 	marks := b.of()
 	for _, r := range b.Runs {
 		before := r.Created
 		for _, m := range marks[r.UID] {
-			d, before = max(d, m.At.Sub(before)), m.At
+			gap := m.At.Sub(b.since(before, m.At))
+			if longest = max(longest, gap); gap > b.Promised && gap <= b.Grace {
+				slow++
+			}
+			before = m.At
 		}
 	}
-	return d.Round(time.Millisecond)
+	return longest.Round(time.Millisecond), slow
 }
 
 // String is the report for people.
@@ -191,7 +200,7 @@ func (r Report) String() string {
 	line("indeterminate", "%d, of which %d had landed and %d had not", r.Indeterminate, r.Landed, r.Indeterminate-r.Landed)
 	line("stale", "%d zombies told of being refused; ghosts tried %d writes, %d were accepted", r.Refused, r.StaleTried, r.StaleDone)
 	line("recovery", "p50 %s, p99 %s, longest %s, of %d", r.Recovery.P50, r.Recovery.P99, r.Recovery.Max, r.Recovery.N)
-	line("standstill", "longest %s", r.Longest)
+	line("standstill", "longest %s; %d longer than a lease and ten seconds, %d for too long", r.Longest, r.Slow, r.Stuck)
 	line("verdict", "%d duplicates, %d lost, %d second final writes, %d stale writes accepted, %d stuck, %d violations in all",
 		r.Duplicates, r.Lost, r.SecondEnds, r.StaleDone, r.Stuck, len(r.Violations))
 	for _, v := range r.Violations {
