@@ -45,8 +45,6 @@ type entry struct {
 var house = []entry{
 	{step: 10, side: neutral, knows: world, pattern: "test/..."},
 
-	// What judges the books of a chaos run reads none of them.
-	{step: 9, side: neutral, knows: pure, pattern: "test/chaos/judge"},
 	{step: 9, side: neutral, knows: world, pattern: "."},
 	{step: 9, side: neutral, knows: world, pattern: "cli/..."},
 	{step: 9, side: neutral, knows: world, pattern: "hack/..."},
