@@ -55,10 +55,12 @@ func (w *world) chaos(ctx context.Context, o Options) (judge.Report, error) {
 	rest()
 	all.Wait()
 	h.wg.Wait()
+	if err == nil { // once more, so that no later change is missed
+		err = eventually(ctx, time.Minute, "the API server answers", func() error { _, err := l.look(ctx); return err })
+	}
 	if err != nil {
 		return judge.Report{}, err
 	}
-	l.last(ctx)
 	books, err := h.books(ctx, began)
 	return judge.Summarize(o.Seed, books), err
 }
@@ -103,18 +105,6 @@ func (h *hunt) calm(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
 		}
-	}
-}
-
-// last looks once more at all runs, so that no later change is missed.
-func (l *load) last(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for ctx.Err() == nil {
-		short, stop := context.WithTimeout(ctx, 3*time.Second)
-		_ = l.watch(short)
-		stop()
-		return
 	}
 }
 

@@ -165,15 +165,24 @@ func (l *load) observe(ctx context.Context) {
 	}
 }
 
-func (l *load) watch(ctx context.Context) error {
+// look writes down the present state of all runs, and is the version they were read at.
+func (l *load) look(ctx context.Context) (version string, err error) {
 	var list v1alpha1.AgentRunList
 	if err := l.api.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return err
+		return "", err
 	}
 	for i := range list.Items {
 		l.see(ctx, &list.Items[i])
 	}
-	w, err := l.api.Watch(ctx, &v1alpha1.AgentRunList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	return list.ResourceVersion, nil
+}
+
+func (l *load) watch(ctx context.Context) error {
+	version, err := l.look(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := l.api.Watch(ctx, &v1alpha1.AgentRunList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 	if err != nil {
 		return err
 	}

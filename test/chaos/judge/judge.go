@@ -216,7 +216,7 @@ func (t trial) carriedOut(begun, settled []Mark) {
 	case done > 1 && t.call.Once:
 		t.broken(OnceTwice, t.effects[1].At, "%d times", done)
 	case len(t.effects) == 0 && t.call.Kind == "answered":
-		t.broken(NoEffect, settled0(settled), "begun %d times", len(begun))
+		t.broken(NoEffect, earliest(settled), "begun %d times", len(begun))
 	}
 }
 
@@ -237,9 +237,9 @@ func (t trial) excused(e Effect, settled Mark) bool {
 // wakes is how long a zombie may take to find out that it is one.
 const wakes = 5 * time.Second
 
-func settled0(settled []Mark) (at time.Time) {
-	if len(settled) > 0 {
-		at = settled[0].At
+func earliest(marks []Mark) (at time.Time) {
+	if len(marks) > 0 {
+		at = marks[0].At
 	}
 	return at
 }
