@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -22,10 +23,14 @@ func Run(ctx context.Context, o Options, dir, repo string, log func(string, ...a
 	}
 	r, err := w.chaos(ctx, o)
 	if err == nil && o.Report != "" {
-		b, jsonErr := json.MarshalIndent(r, "", "  ")
-		err = errors.Join(jsonErr, os.WriteFile(o.Report, b, 0o644))
+		err = keep(o.Report, r)
 	}
 	return r, errors.Join(err, w.end())
+}
+
+func keep(name string, what any) error {
+	b, err := json.MarshalIndent(what, "", "  ")
+	return errors.Join(err, os.WriteFile(name, b, 0o600))
 }
 
 func (w *world) chaos(ctx context.Context, o Options) (judge.Report, error) {
@@ -62,6 +67,9 @@ func (w *world) chaos(ctx context.Context, o Options) (judge.Report, error) {
 		return judge.Report{}, err
 	}
 	books, err := h.books(ctx, began)
+	if err == nil {
+		err = keep(filepath.Join(w.Dir, "books.json"), books)
+	}
 	return judge.Summarize(o.Seed, books), err
 }
 

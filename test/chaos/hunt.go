@@ -233,27 +233,29 @@ func (h *hunt) pause(p *prey) {
 	h.tell(f)
 }
 
-// outlive stops a process until another one has taken over, or the run has ended, and lets it go on.
+// outlive stops a process until another one has taken over, or the run has ended, and lets it go on. One that is ended before that
+// shows nothing.
 func (h *hunt) outlive(ctx context.Context, p *prey) {
 	f := h.fault(p)
-	before, _, err := h.generation(ctx, p.run)
-	if err != nil || syscall.Kill(p.pid, syscall.SIGSTOP) != nil {
+	if syscall.Kill(p.pid, syscall.SIGSTOP) != nil {
 		return
 	}
-	for deadline := time.Now().Add(2 * time.Minute); alive(p.pid) && time.Now().Before(deadline) && ctx.Err() == nil; {
+	before, _, err := h.generation(ctx, p.run) // a claim is raised by another process only
+	taken := false
+	for deadline := time.Now().Add(2 * time.Minute); err == nil && !taken && alive(p.pid) && time.Now().Before(deadline) && ctx.Err() == nil; {
 		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // the takeover is in Postgres, which tells nobody
-		if now, over, err := h.generation(ctx, p.run); err == nil && (now > before || over) {
-			break
-		}
+		now, over, err := h.generation(ctx, p.run)
+		taken = err == nil && (now > before || over)
 	}
-	if syscall.Kill(p.pid, syscall.SIGCONT) == nil {
-		f.Woken = time.Now()
+	woken := time.Now()
+	if syscall.Kill(p.pid, syscall.SIGCONT) != nil || !taken || !alive(p.pid) {
+		return
 	}
-	for alive(p.pid) && ctx.Err() == nil && time.Since(f.Woken) < time.Minute {
+	for alive(p.pid) && ctx.Err() == nil && time.Since(woken) < time.Minute {
 		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // it is not our child
 	}
 	words, _ := os.ReadFile(p.log)
-	f.Fenced = bytes.Contains(words, []byte("fenced: another claim is newer"))
+	f.Woken, f.Fenced = woken, bytes.Contains(words, []byte("fenced: another claim is newer"))
 	h.tell(f)
 }
 
