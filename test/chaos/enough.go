@@ -29,7 +29,8 @@ func (o Options) missing(r judge.Report) (said []string) {
 		}
 	}
 	if o.Zombies > 0 {
-		want("zombies that were refused", r.Refused, 1)
+		want("zombies", r.Faults[judge.Zombie], 1)
+		want("stale writes tried", r.StaleTried, 10*o.Kills)
 	}
 	return said
 }

@@ -238,7 +238,9 @@ func (s *storm) onPod(ctx context.Context, r *rand.Rand, do func(*corev1.Pod) er
 		var at []string
 		s.mu.Lock()
 		for _, p := range s.prey {
-			at = append(at, p.pod)
+			if p.fate.kind != zombie { // which are there for long, and would all be taken away before anybody takes over
+				at = append(at, p.pod)
+			}
 		}
 		s.mu.Unlock()
 		if len(at) == 0 {
