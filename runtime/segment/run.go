@@ -78,6 +78,8 @@ func (w *work) leave(ctx context.Context, err error) (*contract.Fault, error) {
 		return &fault.Fault, w.persist(ctx, func() error { return w.Session.Release(ctx, w.unbooked) })
 	case errors.As(err, &over):
 		return nil, w.yield(ctx, failed(over.Code, over.Message))
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // what was under way was cut, and does not say why
+		return nil, context.Cause(ctx)
 	default:
 		return nil, err
 	}
