@@ -65,16 +65,16 @@ lint: ## Lint all of the module, then api/ by the conventions of Kubernetes.
 	$(LINT) run --config .golangci-kal.yml ./api/...
 
 .PHONY: test
-test: build bin/devcluster bin/helm test-pure test-store test-chart test-crd test-integration test-lifetime ## Build everything, then run every test, fast ones first.
+test: build bin/devcluster bin/helm test-pure test-store test-chart test-crd test-integration test-chaos test-lifetime ## Build everything, then run every test, fast ones first.
 
 .PHONY: test-pure
 test-pure: ## Decisions, laws and stories: need nothing.
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(chart|corpus|cost|crd|integration|lifetime)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)')
+	$(TEST_RACE) $$($(GO) list ./... | grep -vE '/ekiden/(test/(chart|corpus|cost|crd|integration|interleave|lifetime)|runtime/store|controllers/ledger|cli/session/postgres)(/|$$)|/ekiden/test/chaos$$')
 
 .PHONY: test-store
 test-store: ## The ports to Postgres against a real server, which is started if EKIDEN_TEST_DSN names none.
-	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/... ./test/cost/... ./test/corpus/...
+	$(TEST_RACE) ./runtime/store/... ./controllers/ledger/... ./cli/session/postgres/... ./test/cost/... ./test/corpus/... ./test/interleave/...
 
 .PHONY: test-chart
 test-chart: bin/helm ## The chart against config/, without a cluster.
@@ -87,6 +87,14 @@ test-crd: bin/devcluster ## Schemas, rules and rights of the API against a real 
 .PHONY: test-integration
 test-integration: build bin/devcluster ## Whole runs on the development cluster.
 	$(GO) test -count=1 -timeout=30m -parallel=8 ./test/integration/...
+
+.PHONY: test-chaos
+test-chaos: build bin/devcluster ## A sample of `make chaos`; EKIDEN_GATES=full runs all that the promises ask for.
+	$(GO) test -count=1 -timeout=2h ./test/chaos
+
+.PHONY: chaos
+chaos: build bin/devcluster ## Kill anything while runs work, and print what that shows: KILLS=1000 SEED=1; test/chaos/README.md has the rest.
+	$(GO) test -count=1 -v -timeout=2h -run TestKillAnything ./test/chaos
 
 .PHONY: test-lifetime
 test-lifetime: build bin/devcluster bin/helm ## An installation is upgraded, taken away and put back, on clusters of its own.

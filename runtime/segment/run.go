@@ -83,6 +83,8 @@ func (w *work) leave(ctx context.Context, err error) (*contract.Fault, error) {
 			return nil, err
 		}
 		return nil, w.yield(ctx, failed(over.Code, over.Message))
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // what was under way was cut, and does not say why
+		return nil, context.Cause(ctx)
 	default:
 		return nil, err
 	}

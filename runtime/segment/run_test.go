@@ -3,6 +3,7 @@ package segment_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,6 +212,21 @@ func TestRun(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+	story(t, "a write that is under way when the beat is fenced is no crash", func(t *testing.T) {
+		w := segmenttest.New(t, nil)
+		claim, session, err := segment.Take(t.Context(), w.Store, segment.Ask{Run: w.Snapshot.Run.UID, Segment: segment.Newest, Holder: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(2 * time.Second)
+			w.Store.Finish(w.Snapshot.Run.UID)
+		}()
+		s := segment.Segment{Claim: claim, Session: hanging{session}, Model: segmenttest.Script(segmenttest.Says("42")), Emit: func(segment.Event) {}}
+		if _, err := s.Run(t.Context()); !errors.Is(err, segment.ErrFenced) {
+			t.Errorf("%v", err)
+		}
+	})
 	story(t, "of two processes of one segment one works and the other waits for the outcome", func(t *testing.T) {
 		w := segmenttest.New(t, nil)
 		m := segmenttest.Script(segmenttest.Says("42").Takes(time.Minute))
@@ -251,4 +267,12 @@ func done(t *testing.T, w *segmenttest.World, m segment.Model) {
 	if fault, err := w.Segment(t.Context(), m, nil); fault != nil || err != nil {
 		t.Fatal(fault, err)
 	}
+}
+
+// hanging is a session whose store takes no entry before the caller gives up.
+type hanging struct{ segment.Session }
+
+func (hanging) Append(ctx context.Context, _ int, _ []segment.Entry, _ []segment.Usage) (segment.Pulse, error) {
+	<-ctx.Done()
+	return segment.Pulse{}, fmt.Errorf("asking: %w", ctx.Err())
 }

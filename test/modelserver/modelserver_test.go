@@ -118,6 +118,20 @@ func TestConversationsDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
+// TestByTurn asks again in the middle of a conversation, as somebody does who was killed before the answer was kept.
+func TestByTurn(t *testing.T) {
+	t.Parallel()
+	srv := modelserver.Start(t, modelserver.Script{Rules: []modelserver.Rule{{ByTurn: true, Steps: []modelserver.Step{{Text: "first"}, {Text: "second"}}}}})
+	var said []string
+	for _, c := range []string{conversation("task"), conversation("task"), conversation("task", "first", "and"), conversation("task"), conversation("task", "first", "and", "second", "and")} {
+		_, text := ask(t, srv, "", c)
+		said = append(said, text)
+	}
+	if diff := cmp.Diff([]string{"first", "first", "second", "first", "second"}, said); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestScriptedAnswers(t *testing.T) {
 	t.Parallel()
 	type answer struct {

@@ -31,6 +31,8 @@ type Rule struct {
 	When When   `json:"when,omitempty"`
 	// Steps are taken in order, one per request of a conversation.
 	Steps []Step `json:"steps"`
+	// ByTurn takes the step after as many as the conversation holds answers, so that a request that is made again gets the same.
+	ByTurn bool `json:"byTurn,omitempty"`
 	// Then says what happens when the steps are over: Repeat (the default) takes the last one again, Fail answers 500.
 	Then string `json:"then,omitempty"`
 }

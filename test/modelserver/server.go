@@ -229,11 +229,21 @@ func (s *Server) record(req request, v vars, body []byte, h http.Header, authori
 	if !authorized || invalid != nil {
 		return n, "", nil
 	}
-	rule, step = s.pick(v, n)
+	rule, step = s.pick(v, n, req.answers())
 	return n, rule, step
 }
 
-func (s *Server) pick(v vars, n int) (string, *Step) {
+// answers is how many the conversation holds.
+func (r request) answers() (n int) {
+	for _, m := range r.Messages {
+		if m.Role == "assistant" {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *Server) pick(v vars, n, answers int) (string, *Step) {
 	for i, r := range s.script.Rules {
 		w := r.When
 		if !strings.Contains(v.model, w.Model) || !strings.Contains(v.task, w.Task) || !strings.Contains(v.last, w.Last) || w.Request != 0 && w.Request != n {
@@ -246,6 +256,9 @@ func (s *Server) pick(v vars, n int) (string, *Step) {
 		counter := fmt.Sprintf("%d %s", i, v.task)
 		at := s.steps[counter]
 		s.steps[counter]++
+		if r.ByTurn {
+			at = answers
+		}
 		if at >= len(r.Steps) {
 			if r.Then == Fail {
 				return name, nil

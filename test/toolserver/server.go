@@ -5,6 +5,8 @@
 //	refund         sends    POST /api/customers/{id}/refunds   once per Idempotency-Key
 //	find_refund    reads    GET  /api/refunds/{key}            if Options.Find
 //
+// With a Book it serves tools of any name at /book, and writes each call down in a file that outlives it.
+//
 // What it counts is what tests believe: a call that was carried out although its client never heard of it is counted.
 package toolserver
 
@@ -33,6 +35,8 @@ type Options struct {
 	Find bool
 	// PageSize is how many tools a page of the list holds. Zero means all.
 	PageSize int
+	// Book keeps calls to /book. Nil has no book.
+	Book *Book
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -101,6 +105,9 @@ func New(o Options) *Server {
 	s.protocol = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.offer() }, &mcp.StreamableHTTPOptions{Stateless: o.Stateless, JSONResponse: o.JSON})
 	s.mux.HandleFunc("/mcp", s.door)
 	s.api()
+	if o.Book != nil {
+		s.mux.Handle("/book/{tool}", o.Book)
+	}
 	s.control()
 	return s
 }

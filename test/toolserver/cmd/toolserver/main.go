@@ -60,6 +60,7 @@ func run(args []string, out io.Writer) error {
 	keyFile := fs.String("key-file", "", "file that holds the key that requests must carry as a bearer token; unset takes any")
 	stateless := fs.Bool("stateless", false, "serve the stateless form of MCP, without sessions")
 	ignoreKeys := fs.Bool("ignore-keys", false, "pay each refund, whatever its Idempotency-Key")
+	book := fs.String("book", "", "file in which the calls to /book/{tool} are written down; unset serves none")
 	ready := fs.String("ready-file", "", "file to write the address to once the server listens")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -71,6 +72,12 @@ func run(args []string, out io.Writer) error {
 			return err
 		}
 		o.RequireKey = strings.TrimSpace(string(b))
+	}
+	if *book != "" {
+		var err error
+		if o.Book, err = toolserver.OpenBook(*book); err != nil {
+			return err
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

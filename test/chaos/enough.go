@@ -1,0 +1,36 @@
+package chaos
+
+import (
+	"fmt"
+
+	"github.com/ekiden-dev/ekiden/test/chaos/judge"
+)
+
+// missing says what was ordered and did not happen: a point at which nobody was killed, a fault that is missing. What is not
+// tried proves nothing.
+func (o Options) missing(r judge.Report) (said []string) {
+	want := func(name string, got, n int) {
+		if got < n {
+			said = append(said, fmt.Sprintf("%s: %d of %d", name, got, n))
+		}
+	}
+	want(postgresBlow.name, r.Faults[postgresBlow.name], o.PostgresRestarts)
+	want(apiBlow.name, r.Faults[apiBlow.name], o.APIRestarts)
+	want(managerBlow.name, r.Faults[managerBlow.name], o.ManagerKills)
+	for i, b := range removals {
+		want(b.name, r.Faults[b.name], (o.Removals+len(removals)-1-i)/len(removals))
+	}
+	if o.Kills < Sample.Kills {
+		return said
+	}
+	for _, p := range points {
+		if p.name != "CallIndeterminate" && p.name != "ApprovalRequired" || o.Kills >= Full.Kills { // those are rare
+			want("kills at "+p.name, r.KillsAt[string(killed)+" "+p.name], 1)
+		}
+	}
+	if o.Zombies > 0 {
+		want("zombies", r.Faults[judge.Zombie], 1)
+		want("stale writes tried", r.StaleTried, 10*o.Kills)
+	}
+	return said
+}
