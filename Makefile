@@ -96,6 +96,13 @@ test-chaos: build bin/devcluster ## A sample of `make chaos`; EKIDEN_GATES=full 
 chaos: build bin/devcluster ## Kill anything while runs work, and print what that shows: KILLS=1000 SEED=1; test/chaos/README.md has the rest.
 	$(GO) test -count=1 -v -timeout=2h -run TestKillAnything ./test/chaos
 
+.PHONY: gates
+gates: build bin/devcluster ## The promises at the counts in which they are made, and every planted bug. make test runs samples of it.
+	EKIDEN_GATES=full $(GO) test -count=1 -timeout=2h ./test/sim ./test/interleave ./test/cost ./test/corpus
+	$(GO) test -count=1 -timeout=30m -run 'CostsFewWrites|WhatAnApprovalWrites|KeepTheStatusSmall|Poison' ./test/integration/...
+	EKIDEN_GATES=full $(MAKE) --no-print-directory test-chaos
+	$(MAKE) --no-print-directory mutants
+
 .PHONY: test-lifetime
 test-lifetime: build bin/devcluster bin/helm ## An installation is upgraded, taken away and put back, on clusters of its own.
 	$(GO) test -count=1 -timeout=30m ./test/lifetime/...
