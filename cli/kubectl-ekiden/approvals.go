@@ -26,7 +26,8 @@ func (p program) approvals(f *clusterFlags) *cobra.Command {
 		Short: "List tool calls that wait for a decision",
 		Long: `Lists the tool calls that wait for a decision, the most urgent first, each with its exact arguments.
 
-Approve or deny one with kubectl ekiden approve or deny, or with kubectl patch.`,
+Approve or deny one with kubectl ekiden approve or deny, or with kubectl patch. Of a call that was sent and of which nobody knows
+what came of it the tool ends in a question mark: look what happened, and say so with kubectl ekiden resolve.`,
 		Example: `  kubectl ekiden approvals
   kubectl ekiden approvals --pool finance --all-namespaces
   kubectl ekiden approvals --run triage-4711 --all`,
@@ -93,10 +94,18 @@ func (p program) list(requests []v1alpha1.ApprovalRequest, everywhere bool, name
 			fmt.Fprintf(w, "%s\t", r.Namespace)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", r.Name, r.Spec.RunRef.Name, terminal.Line(r.Spec.Requester.User), r.Spec.Pool,
-			r.Spec.Seat, r.Spec.Seats, cmp.Or(r.Status.Phase, v1alpha1.ApprovalPending), expires(r, now), terminal.Line(r.Spec.Call.Tool),
+			r.Spec.Seat, r.Spec.Seats, cmp.Or(r.Status.Phase, v1alpha1.ApprovalPending), expires(r, now), terminal.Line(r.Spec.Call.Tool)+mark(r),
 			terminal.Line(cmp.Or(r.Spec.Call.Arguments, "(digest only) "+r.Spec.Call.Digest)))
 	}
 	_ = w.Flush()
+}
+
+// mark tells a call that was sent from one that may yet be.
+func mark(r *v1alpha1.ApprovalRequest) string {
+	if r.Spec.Type == v1alpha1.ApprovalIndeterminate {
+		return " ?"
+	}
+	return ""
 }
 
 // expires is how long there is to decide.

@@ -36,6 +36,9 @@ func decided(v v1alpha1.Verdict, by string) func(*v1alpha1.ApprovalRequest) {
 	return func(r *v1alpha1.ApprovalRequest) { r.Spec.Decision = v1alpha1.Decision{Verdict: v, By: by} }
 }
 
+// unsure asks what came of the call.
+func unsure(r *v1alpha1.ApprovalRequest) { r.Spec.Type = v1alpha1.ApprovalIndeterminate }
+
 func phase(ph v1alpha1.ApprovalPhase) func(*v1alpha1.ApprovalRequest) {
 	return func(r *v1alpha1.ApprovalRequest) { r.Status.Phase = ph }
 }
@@ -59,6 +62,36 @@ func TestDecide(t *testing.T) {
 			[]string{"deny", "r"},
 			said{exitOK, "approvalrequest.ekiden.dev/r denied: payments/refund (Send) sha256:abc for run triage\n", ""},
 			v1alpha1.VerdictDenied,
+		},
+		"what came of a call is said": {
+			aRequest("r", unsure),
+			[]string{"resolve", "r", "--happened", "--reason", "booked"},
+			said{exitOK, "approvalrequest.ekiden.dev/r said to have taken effect: payments/refund (Send) {\"amount\":120} for run triage\n", ""},
+			v1alpha1.VerdictHappened,
+		},
+		"so is that it did not happen": {
+			aRequest("r", unsure),
+			[]string{"resolve", "r", "--not-happened"},
+			said{exitOK, "approvalrequest.ekiden.dev/r said not to have taken effect: payments/refund (Send) {\"amount\":120} for run triage\n", ""},
+			v1alpha1.VerdictNotHappened,
+		},
+		"so is to try again": {
+			aRequest("r", unsure),
+			[]string{"resolve", "r", "--retry"},
+			said{exitOK, "approvalrequest.ekiden.dev/r said to be made again: payments/refund (Send) {\"amount\":120} for run triage\n", ""},
+			v1alpha1.VerdictRetry,
+		},
+		"whoever approves a call that was sent is told what to say": {
+			aRequest("r", unsure),
+			[]string{"approve", "r"},
+			said{exitError, "", "error: approval request r asks what came of a call that was sent: kubectl ekiden resolve r --happened, --not-happened or --retry\n"},
+			"",
+		},
+		"whoever says what came of a call that was not sent is told so": {
+			aRequest("r"),
+			[]string{"resolve", "r", "--retry"},
+			said{exitError, "", "error: approval request r asks whether a call may run: kubectl ekiden approve r, or deny\n"},
+			"",
 		},
 		"the same decision may be repeated": {
 			aRequest("r", decided(v1alpha1.VerdictApproved, "alice")),
@@ -96,6 +129,16 @@ func TestDecide(t *testing.T) {
 				t.Errorf("verdict %q, %v", after.Spec.Decision.Verdict, err)
 			}
 		})
+	}
+}
+
+func TestResolveWantsOneWord(t *testing.T) {
+	t.Parallel()
+	for _, arguments := range [][]string{{"resolve", "r"}, {"resolve", "r", "--happened", "--retry"}} {
+		c := fakeCluster(t, interceptor.Funcs{}, aRequest("r", unsure))
+		if got := run(t.Context(), c, nil, arguments...); got.code != exitUsage || !strings.Contains(got.err, "say one of --happened, --not-happened and --retry") {
+			t.Errorf("%v: %+v", arguments, got)
+		}
 	}
 }
 

@@ -72,6 +72,6 @@ Everything else is plain kubectl: apply an AgentRun to start it, and watch it wi
 	var f clusterFlags
 	f.bind(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, err) })
-	root.AddCommand(p.transcript(&f), p.result(&f), p.approvals(&f), p.approve(&f), p.deny(&f), p.cancel(&f), p.doctor(&f))
+	root.AddCommand(p.transcript(&f), p.result(&f), p.approvals(&f), p.approve(&f), p.deny(&f), p.resolve(&f), p.cancel(&f), p.doctor(&f))
 	return root
 }

@@ -227,7 +227,17 @@ func (d Decision) words() string {
 	if d.Reason != "" {
 		why = ": " + d.Reason
 	}
-	return strings.ToLower(string(d.Phase)) + by + seat + why
+	what := strings.ToLower(string(d.Phase))
+	switch d.Phase {
+	case v1alpha1.ApprovalHappened:
+		what = "said to have taken effect"
+	case v1alpha1.ApprovalNotHappened:
+		what = "said not to have taken effect"
+	case v1alpha1.ApprovalRetry:
+		what = "to be made again"
+	default:
+	}
+	return what + by + seat + why
 }
 
 // grounds is as what and why a call was let through.

@@ -3,8 +3,11 @@ package segment_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
@@ -29,6 +32,7 @@ func TestNextLawsOfCalls(t *testing.T) {
 					for _, inbox := range everyInbox(turn) {
 						for _, s := range everySituation() {
 							for _, calls := range []int32{1, 2, 3} {
+								s.OnIndeterminate = []v1alpha1.OnIndeterminate{v1alpha1.IndeterminateTellModel, v1alpha1.IndeterminateAsk, v1alpha1.IndeterminateFailRun}[n%3]
 								s.Gate, s.Rules, s.PolicyVersion, s.Journal, s.Inbox = g, rules, 1, *j, inbox
 								s.HardEnd, s.Limits.ToolCalls = noon.Add(120*time.Second), calls
 								n++
@@ -76,8 +80,8 @@ func lawsOfCalls(t *testing.T, turn segment.Answered, s segment.Situation, twice
 			broken("a settled call is never made again")
 		case i == 1 && !settled(0):
 			broken("calls are made in their order")
-		case c.Begun && c.Effect != v1alpha1.EffectRead:
-			broken("a call that may have been sent is made again only where that is harmless")
+		case c.Begun && c.Effect != v1alpha1.EffectRead && (!c.Gone || len(c.Approvals) > 0 || !retried(s.Inbox, i)):
+			broken("a call that may have been sent is made again only where that is harmless, or once by a person's word when its process is gone")
 		case s.Cancelled || s.Stopping:
 			broken("nothing begins in a run that is cancelled or a pod that goes")
 		case s.Appended > 0 && s.Now.Add(60*time.Second).After(s.HardEnd):
@@ -86,21 +90,52 @@ func lawsOfCalls(t *testing.T, turn segment.Answered, s segment.Situation, twice
 			broken("no call begins beyond the limit")
 		}
 	case segment.Refuse:
-		if settled(a.Settlement.Index) || a.Settlement.Result.Kind != segment.ResultRefused && a.Settlement.Result.Kind != segment.ResultIndeterminate {
-			broken("a call is refused once, and never as if it had been answered")
-		}
-		if c := s.Journal[a.Settlement.CallKey]; c.Begun && c.Effect != v1alpha1.EffectRead && a.Settlement.Result.Kind != segment.ResultIndeterminate {
-			broken("of a call that may have been sent it is never said that it was not")
+		c, kind := s.Journal[a.Settlement.CallKey], a.Settlement.Result.Kind
+		word, said := contract.Resolved(s.Inbox, 0, a.Settlement.Index, c.Digest)
+		switch {
+		case settled(a.Settlement.Index):
+			broken("a call is settled once")
+		case kind == segment.ResultAnswered && (!c.Begun || !said || word.Phase != v1alpha1.ApprovalHappened):
+			broken("that a call was answered is said only of one that may have been sent, by a person who says so")
+		case kind == segment.ResultFailed && (!c.Begun || !said || word.Phase != v1alpha1.ApprovalNotHappened):
+			broken("that a call did not happen is said only by a person who says so")
+		case c.Begun && c.Effect != v1alpha1.EffectRead && kind == segment.ResultRefused:
+			broken("of a call that may have been sent it is never said that it was refused")
+		case c.Begun && c.Effect != v1alpha1.EffectRead && kind == segment.ResultIndeterminate && s.OnIndeterminate == v1alpha1.IndeterminateAsk && !said:
+			broken("where people are asked, nothing is given up before they were")
 		}
 	case segment.Yield:
 		if w := a.Outcome.Wait; (w != nil) != (a.Outcome.Yield == contract.YieldWaiting) || w != nil && (len(w.Asks) == 0 || w.Over(s.Inbox)) {
 			broken("a run waits for calls that nobody has decided on, and for nothing else")
 		}
-		if w := a.Outcome.Wait; w != nil && begun+len(w.Asks) > int(s.Limits.ToolCalls) {
+		if w := a.Outcome.Wait; w != nil && w.Asks[0].Type == v1alpha1.ApprovalIndeterminate {
+			c := s.Journal[segment.CallKey{Index: w.Asks[0].Index}]
+			if !c.Begun || c.Result != nil || c.Effect == v1alpha1.EffectRead || s.OnIndeterminate != v1alpha1.IndeterminateAsk || len(w.Asks) > 1 {
+				broken("what came of a call is asked of one that may have been sent, where people are to be asked")
+			}
+		} else if w != nil && begun+anew(w.Asks, s.Journal) > int(s.Limits.ToolCalls) {
 			broken("people are asked about no more calls than the limits allow")
 		}
 	case segment.Leave, segment.Pause:
 	}
+}
+
+// anew is how many of the asks are about calls that have no place among those that were begun yet.
+func anew(asks []contract.Ask, j segment.Journal) int {
+	n := 0
+	for _, a := range asks {
+		if !j[segment.CallKey{Index: a.Index}].Begun {
+			n++
+		}
+	}
+	return n
+}
+
+// retried reports whether a person has said that the call is to be made again.
+func retried(inbox []contract.Delivery, i int) bool {
+	return slices.ContainsFunc(inbox, func(d contract.Delivery) bool {
+		return d.Type == v1alpha1.ApprovalIndeterminate && d.Phase == v1alpha1.ApprovalRetry && d.Index == i
+	})
 }
 
 var proposals = []segment.ProposedCall{
@@ -126,11 +161,16 @@ func everyJournal(turn segment.Answered) map[*segment.Journal]bool {
 			effect = v1alpha1.EffectRead
 		}
 		c := segment.Call{CallKey: segment.CallKey{Index: i}, Tool: fmt.Sprint("crm/", turn.Calls[i].Tool), Effect: effect}
+		if canonical, err := contract.Canonical([]byte(turn.Calls[i].Arguments)); err == nil {
+			c.Digest = contract.Digest(canonical)
+		}
 		orphan, answered, refused := c, c, c
+		gone, spent := c, c
+		gone.Begun, gone.Gone, spent.Begun, spent.Gone, spent.Approvals = true, true, true, true, []types.UID{"word"}
 		orphan.Begun, answered.Begun = true, true
 		answered.Result = &segment.CallResult{Kind: segment.ResultAnswered}
 		refused.Result = &segment.CallResult{Kind: segment.ResultRefused}
-		return []*segment.Call{nil, &orphan, &answered, &refused}
+		return []*segment.Call{nil, &orphan, &gone, &spent, &answered, &refused}
 	}
 	all := map[*segment.Journal]bool{}
 	for _, a := range states(0) {
@@ -159,8 +199,14 @@ func everyInbox(turn segment.Answered) [][]contract.Delivery {
 	d := func(i int, digest string, phase v1alpha1.ApprovalPhase) []contract.Delivery {
 		return []contract.Delivery{{Seq: 1, Request: "r", Index: i, Digest: digest, Seat: 1, Seats: 1, Phase: phase, By: "alice"}}
 	}
+	word := func(phase v1alpha1.ApprovalPhase) []contract.Delivery {
+		w := d(0, digest(0), phase)
+		w[0].Type, w[0].Request = v1alpha1.ApprovalIndeterminate, "word"
+		return w
+	}
 	return [][]contract.Delivery{
 		nil,
+		word(v1alpha1.ApprovalHappened), word(v1alpha1.ApprovalNotHappened), word(v1alpha1.ApprovalRetry), word(v1alpha1.ApprovalExpired),
 		d(0, digest(0), v1alpha1.ApprovalApproved), d(0, digest(0), v1alpha1.ApprovalDenied), d(1, digest(1), v1alpha1.ApprovalApproved),
 		d(0, "other", v1alpha1.ApprovalApproved),
 	}

@@ -14,3 +14,8 @@ func (v *Invoker) Make(ctx context.Context, t v1alpha1.CompiledTool, arguments, 
 
 // Redactor is redactor.
 var Redactor = redactor
+
+// Ask asks as a permit for a probe does.
+func (v *Invoker) Ask(ctx context.Context, t v1alpha1.CompiledTool, arguments string) (segment.CallResult, error) {
+	return v.ask(ctx, order{tool: t, arguments: []byte(arguments), key: "probe"})
+}

@@ -160,6 +160,9 @@ const (
 	approve = `{"spec":{"decision":{"verdict":"Approved"}}}`
 	deny    = `{"spec":{"decision":{"verdict":"Denied","reason":"Ask the customer first."}}}`
 
+	happened = `{"spec":{"decision":{"verdict":"Happened"}}}`
+
+	otherQuestion  = "spec.decision.verdict answers another question: a request of type Call takes Approved or Denied, one of type Indeterminate takes Happened, NotHappened or Retry"
 	createdDecided = "An approval request is created open. Leave spec.decision out; an approver of its pool decides"
 	onlyCreates    = "Only the manager creates approval requests. Start a run: it asks by itself for each call that a policy wants approved"
 	onlyDeletes    = "Only the manager deletes approval requests: a run whose request is gone asks again. To say no set spec.decision.verdict to Denied; to be rid of the run cancel it"
@@ -195,6 +198,9 @@ func TestWhoDecides(t *testing.T) {
 	type change = func(*v1alpha1.ApprovalRequest)
 	plain := []string{"system:authenticated"}
 	ofDerek := func(r *v1alpha1.ApprovalRequest) { r.Spec.Requester.User = "derek" }
+	ofDoubt := func(r *v1alpha1.ApprovalRequest) {
+		r.Spec.Type, r.Spec.Seat, r.Spec.Seats = v1alpha1.ApprovalIndeterminate, 1, 1
+	}
 	const long = 513
 
 	cases := map[string]struct {
@@ -228,11 +234,20 @@ func TestWhoDecides(t *testing.T) {
 		"a finalizer by one who manages and may patch": {user: "warden", patch: `{"metadata":{"finalizers":["test.example/x"]}}`},
 		"an annotation by the garbage collector":       {user: "system:serviceaccount:kube-system:generic-garbage-collector", patch: `{"metadata":{"annotations":{"a":"b"}}}`},
 
-		"a stranger who may patch":                      {user: "paul", patch: approve, says: noApprover("paul", "finance", o.namespace)},
-		"a stranger in a group of the pool's name only": {user: "paul", groups: []string{"approverpools/finance"}, patch: deny, says: noApprover("paul", "finance", o.namespace)},
-		"an approver of another pool":                   {user: "sam", patch: approve, says: noApprover("sam", "finance", o.namespace)},
-		"an approver in another namespace":              {user: "ella", patch: approve, says: noApprover("ella", "finance", o.namespace)},
-		"an approver of this pool, asked for another":   {user: "fiona", request: []change{given.AskingPool("sales")}, patch: approve, says: noApprover("fiona", "sales", o.namespace)},
+		"a stranger who may patch":                               {user: "paul", patch: approve, says: noApprover("paul", "finance", o.namespace)},
+		"a stranger in a group of the pool's name only":          {user: "paul", groups: []string{"approverpools/finance"}, patch: deny, says: noApprover("paul", "finance", o.namespace)},
+		"an approver of another pool":                            {user: "sam", patch: approve, says: noApprover("sam", "finance", o.namespace)},
+		"an approver in another namespace":                       {user: "ella", patch: approve, says: noApprover("ella", "finance", o.namespace)},
+		"an approver says what came of a call":                   {user: "fiona", request: []change{ofDoubt}, patch: happened, want: decision{Verdict: "Happened", By: "fiona", Groups: plain}},
+		"an approver has a call made again":                      {user: "fiona", request: []change{ofDoubt}, patch: `{"spec":{"decision":{"verdict":"Retry"}}}`, want: decision{Verdict: "Retry", By: "fiona", Groups: plain}},
+		"a stranger says what came of a call":                    {user: "paul", request: []change{ofDoubt}, patch: happened, says: noApprover("paul", "finance", o.namespace)},
+		"the one whom the run acts for says what came of a call": {user: "dana", request: []change{ofDoubt}, patch: happened, says: runActsForDana},
+		"an approver approves what was sent":                     {user: "fiona", request: []change{ofDoubt}, patch: approve, says: otherQuestion},
+		"an approver says what came of a call that was not sent": {user: "fiona", patch: happened, says: otherQuestion},
+		"an administrator approves what was sent":                {user: "root", groups: []string{"system:masters"}, request: []change{ofDoubt}, patch: approve, says: otherQuestion},
+		"what was said of a call is final":                       {user: "olga", request: []change{ofDoubt}, first: happened, patch: `{"spec":{"decision":{"verdict":"Retry"}}}`, says: decidedOnce},
+		"an approver who changes what is asked":                  {user: "fiona", request: []change{ofDoubt}, patch: `{"spec":{"type":"Call","decision":{"verdict":"Approved"}}}`, says: questionStands},
+		"an approver of this pool, asked for another":            {user: "fiona", request: []change{given.AskingPool("sales")}, patch: approve, says: noApprover("fiona", "sales", o.namespace)},
 
 		"one who manages and is no approver":       {user: "warden", patch: approve, says: noApprover("warden", "finance", o.namespace)},
 		"the garbage collector":                    {user: "system:serviceaccount:kube-system:generic-garbage-collector", patch: approve, says: noApprover("system:serviceaccount:kube-system:generic-garbage-collector", "finance", o.namespace)},

@@ -67,6 +67,7 @@ spec:
   tools:
   - {serverRef: {name: payments}, names: [refund], approval: Required}
   onToolFailure: TellModel
+  onIndeterminate: TellModel
   limits: {segments: 20, turns: 40, toolCalls: 40, activeSeconds: 1800}
   segment: {softSeconds: 90, hardSeconds: 120}
   retry: {maxAttempts: 5, baseSeconds: 1, capSeconds: 60, maxRetryAfterSeconds: 60}
@@ -132,7 +133,8 @@ spec:
   proxy: {url: "http://proxy.corp"}
   egress: {allow: [10.20.0.0/16]}
   tools:
-  - {name: refund, effect: Send, idempotency: Key, show: Arguments, as: pay_back, timeoutSeconds: 60, maxResultBytes: 65536}
+  - {name: refund, effect: Send, idempotency: Key, show: Arguments, as: pay_back, timeoutSeconds: 60, maxResultBytes: 65536, probe: {tool: find, arguments: "{'key': key}", happened: answer.found}}
+  - {name: find, effect: Read}
 status:
   conditions:
   - {type: Ready, status: "True", reason: Discovered, message: Discovered., observedGeneration: 1, lastTransitionTime: "2026-12-01T10:00:00Z"}
@@ -191,7 +193,16 @@ spec:
       timeoutSeconds: 60
       maxResultBytes: 65536
       http: {method: POST, path: "/refunds/{id}", query: [expand], body: Rest}
+      probe:
+        tool: find
+        digest: ` + digest + `
+        arguments: "{'key': key}"
+        happened: answer.found
+        timeoutSeconds: 60
+        maxResultBytes: 65536
+        http: {method: GET, path: "/refunds/{key}", query: [expand], body: None}
     onToolFailure: TellModel
+    onIndeterminate: Ask
     limits: {segments: 20, turns: 40, toolCalls: 40, activeSeconds: 1800}
     segment: {softSeconds: 90, hardSeconds: 120}
     retry: {maxAttempts: 5, baseSeconds: 1, capSeconds: 60, maxRetryAfterSeconds: 60}

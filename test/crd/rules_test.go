@@ -144,8 +144,18 @@ var rules = map[string]struct {
 	"a proxy with a password":      {kind: "ModelEndpoint", edits: []edit{set("spec.proxy.url", "http://a:b@proxy.corp:3128")}, words: []string{"spec.proxy.url", "url must have no user, query or fragment"}},
 	"a bundle that is in a Secret": {kind: "ModelEndpoint", edits: []edit{set("spec.tls.caBundle", m{"secret": m{"name": "a", "key": "b"}})}, words: []string{"unknown field", "spec.tls.caBundle.secret"}},
 
-	"a request without a rule that asks":                                    {kind: "ApprovalRequest", edits: []edit{without("spec.policy")}},
-	"a request that shows the digest alone":                                 {kind: "ApprovalRequest", edits: []edit{without("spec.call.arguments")}},
+	"a request without a rule that asks":        {kind: "ApprovalRequest", edits: []edit{without("spec.policy")}},
+	"a request that shows the digest alone":     {kind: "ApprovalRequest", edits: []edit{without("spec.call.arguments")}},
+	"a question what came of a call":            {kind: "ApprovalRequest", edits: unsure()},
+	"a question what came of a call that reads": {kind: "ApprovalRequest", edits: unsure(set("spec.call.effect", "Read")), words: []string{"spec", "not of a call that only reads"}},
+	"a question what came of a call, to two":    {kind: "ApprovalRequest", edits: unsure(set("spec.seats", int64(2))), words: []string{"spec", "asked of one person"}},
+	"a question of a type that there is not":    {kind: "ApprovalRequest", edits: []edit{set("spec.type", "Node")}, words: []string{"spec.type"}},
+	"a probe of a tool that reads": {
+		kind: "ToolServer", edits: []edit{set("spec.tools[0].effect", "Read")}, words: []string{"spec.tools[0].probe", "needs no probe"},
+	},
+	"a probe of a tool whose effect is not said":                            {kind: "ToolServer", edits: []edit{without("spec.tools[0].effect")}},
+	"a probe without a reader":                                              {kind: "ToolServer", edits: []edit{without("spec.tools[0].probe.happened")}, words: []string{"spec.tools[0].probe.happened"}},
+	"a rule for what nobody knows that there is not":                        {kind: "AgentDefinition", edits: []edit{set("spec.onIndeterminate", "Repeat")}, words: []string{"spec.onIndeterminate"}},
 	"the third seat of two":                                                 {kind: "ApprovalRequest", edits: []edit{set("spec.seat", int64(3))}, words: []string{"spec.seat", "spec.seat counts up to spec.seats"}},
 	"arguments of 8 KiB":                                                    {kind: "ApprovalRequest", edits: []edit{set("spec.call.arguments", strings.Repeat("x", 8<<10))}},
 	"arguments of more than 48 KiB in bytes, although fewer in characters":  {kind: "ApprovalRequest", edits: []edit{set("spec.call.arguments", strings.Repeat("日", 17000))}, words: []string{"spec.call.arguments", "must have at most 48 KiB"}},
@@ -266,4 +276,9 @@ func untried(t *testing.T, kind string, of schema, said string) {
 	}
 	complain("", of)
 	walk(of, func(path string, field schema, _ bool) { complain(path, field) })
+}
+
+// unsure makes a request ask what came of its call.
+func unsure(more ...edit) []edit {
+	return append([]edit{set("spec.type", "Indeterminate"), set("spec.seat", int64(1)), set("spec.seats", int64(1))}, more...)
 }

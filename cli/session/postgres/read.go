@@ -76,7 +76,7 @@ WHERE r.run_uid = $1`
 SELECT turn, idx, segment, generation, tool, effect, idempotency, digest, key, rule, policy_version, approvals::text[], approved_by,
   begun_at, settled_at, coalesce(kind, ''), coalesce(code, ''), coalesce(text, ''), coalesce(bytes, 0)
 FROM ekiden.calls WHERE run_uid = $1 AND lane = '' ORDER BY turn, idx`
-	selectInbox    = `SELECT at, seq, request_uid::text, turn, idx, digest, seat, seats, phase, decided_by, reason FROM ekiden.inbox WHERE run_uid = $1 AND lane = '' AND kind = 'approval' ORDER BY seq`
+	selectInbox    = `SELECT at, seq, CASE kind WHEN 'approval' THEN '' ELSE 'Indeterminate' END, request_uid::text, turn, idx, digest, seat, seats, phase, decided_by, reason FROM ekiden.inbox WHERE run_uid = $1 AND lane = '' AND kind IN ('approval', 'indeterminate') ORDER BY seq`
 	selectOutcomes = `SELECT segment, at, generation, yield, code, message, result, coalesce(wait, '') FROM ekiden.outcomes WHERE run_uid = $1 AND lane = '' ORDER BY segment`
 )
 
@@ -116,7 +116,7 @@ func read(ctx context.Context, tx pgx.Tx, run types.UID, r *session.Rows) error 
 		return err
 	}
 	if r.Inbox, err = all(ctx, tx, selectInbox, run, func(row pgx.CollectableRow) (d session.Decision, err error) {
-		return d, row.Scan(&d.At, &d.Seq, &d.Request, &d.Turn, &d.Index, &d.Digest, &d.Seat, &d.Seats, &d.Phase, &d.By, &d.Reason)
+		return d, row.Scan(&d.At, &d.Seq, &d.Type, &d.Request, &d.Turn, &d.Index, &d.Digest, &d.Seat, &d.Seats, &d.Phase, &d.By, &d.Reason)
 	}); err != nil {
 		return err
 	}

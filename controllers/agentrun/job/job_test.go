@@ -295,6 +295,9 @@ func TestRead(t *testing.T) {
 		"it crashed":                             {job: job, pods: leftWith(2, "Error", ""), want: end(lifecycle.Crashed, "exit code 2")},
 		"it was killed for its memory":           {job: job, pods: leftWith(137, "OOMKilled", ""), want: end(lifecycle.Crashed, "exit code 137, OOMKilled: it used more than the memory of its node. Raise spec.pods.resources.limits.memory of the AgentPolicy")},
 		"it was killed":                          {job: job, pods: leftWith(137, "Error", ""), want: end(lifecycle.Crashed, "exit code 137")},
+		"it crashed, and of the pod before it nobody saw the end": {
+			job: job, pods: append(pods(failed("NodeLost", "the node is lost")), leftWith(2, "Error", "")...), want: unseen(lifecycle.Crashed, "exit code 2"),
+		},
 		"its pod met its deadline before it had started": {
 			job: job, pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}}},
 			want: lifecycle.Sighting{State: lifecycle.Ended, End: lifecycle.AttemptEnd{Class: lifecycle.Crashed, Message: "its pod met its deadline before it had started"}},
