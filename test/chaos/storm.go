@@ -52,7 +52,7 @@ var (
 			return s.api.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
 		})
 	}}
-	managerBlow = blow{"manager kill", func(ctx context.Context, s *storm, r *rand.Rand) error { return s.depose(ctx, r) }}
+	managerBlow = blow{judge.ManagerKill, func(ctx context.Context, s *storm, r *rand.Rand) error { return s.depose(ctx, r) }}
 )
 
 // removals are the ways in which a segment's Job or pod goes.

@@ -140,6 +140,7 @@ const (
 	Ghost           = "ghost"
 	PostgresRestart = "postgres restart"
 	APIRestart      = "API server restart"
+	ManagerKill     = "manager kill"
 )
 
 func (c Call) began() bool { return c.Idempotency != "" }

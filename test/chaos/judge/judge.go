@@ -273,8 +273,8 @@ func fence(b Books, marks map[string][]Mark, tell teller) {
 	}
 }
 
-// still judges how long runs stood still between two marks. The time in which Postgres or the API server is restarted does not
-// count, nor what came before: nobody takes over a lease before Postgres has been up for one, and managers have to come back.
+// still judges how long runs stood still between two marks. The time in which Postgres, the API server or the manager comes back
+// does not count, nor what came before: nobody takes over a lease before Postgres has been up for one.
 func still(b Books, marks map[string][]Mark, tell teller) {
 	for _, r := range b.Runs {
 		before, what := r.Created, "its creation"
@@ -290,11 +290,22 @@ func still(b Books, marks map[string][]Mark, tell teller) {
 // since is from when on somebody could have done something.
 func (b Books) since(from, to time.Time) time.Time {
 	for _, f := range b.Faults {
-		if up := f.At.Add(f.Took); (f.Kind == PostgresRestart || f.Kind == APIRestart) && up.After(from) && up.Before(to) {
-			from = up
+		if !f.At.Before(to) {
+			continue
+		}
+		shared := f.Kind == PostgresRestart || f.Kind == APIRestart || f.Kind == ManagerKill
+		if up := f.At.Add(f.Took); shared && up.After(from) {
+			from = minTime(up, to)
 		}
 	}
 	return from
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // around tells what was done to a run, and to what all share, in a stretch of time.

@@ -97,6 +97,18 @@ func TestJudge(t *testing.T) {
 			b.Runs[0].Created = at(-50)
 			b.Faults = append(b.Faults, Fault{At: at(-32), Kind: PostgresRestart, Took: 2 * time.Second})
 		}},
+		"a run stands still while no manager is there": {plant: func(b *Books) {
+			b.Runs[0].Created = at(-50)
+			b.Faults = append(b.Faults, Fault{At: at(-45), Kind: ManagerKill, Took: 60 * time.Second})
+		}},
+		"a run stands still before a manager is killed": {plant: func(b *Books) {
+			b.Runs[0].Created = at(-50)
+			b.Faults = append(b.Faults, Fault{At: at(2), Kind: ManagerKill, Took: 60 * time.Second})
+		}, want: []string{Stuck}},
+		"a run stands still while pods are taken away": {plant: func(b *Books) {
+			b.Runs[0].Created = at(-50)
+			b.Faults = append(b.Faults, Fault{At: at(-10), Kind: "pod deleted", Took: 2 * time.Second})
+		}, want: []string{Stuck}},
 		"a request breaks the protocol of the model": {plant: func(b *Books) { b.BadRequests = 1 }, want: []string{BadWire}},
 	} {
 		t.Run(name, func(t *testing.T) {
