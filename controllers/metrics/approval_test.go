@@ -67,7 +67,7 @@ func TestEveryVerdictIsCounted(t *testing.T) {
 		ApprovalDecided(reason)
 	}
 	ApprovalDecided("AwaitingDecision")
-	if diff := cmp.Diff(want, scraped(t, approvalsDecided)); diff != "" || len(want) != 7 {
+	if diff := cmp.Diff(want, scraped(t, approvalsDecided)); diff != "" || len(want) != 10 {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

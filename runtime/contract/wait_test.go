@@ -47,6 +47,7 @@ func TestAnswered(t *testing.T) {
 		"another call was approved":                 {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Index = 1 })}, 1, pending},
 		"another turn was approved":                 {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Turn = 2 })}, 1, pending},
 		"other arguments were denied":               {[]contract.Delivery{elsewhere(func(d *contract.Delivery) { d.Digest, d.Phase = "sha256:e", v1alpha1.ApprovalDenied })}, 1, pending},
+		"what came of it was asked in vain":         {[]contract.Delivery{unsure(1, v1alpha1.ApprovalExpired)}, 1, pending},
 		"a word of a later version":                 {[]contract.Delivery{of(1, "Deferred", 1, 1)}, 1, pending},
 		"the request was withdrawn":                 {[]contract.Delivery{of(1, v1alpha1.ApprovalWithdrawn, 1, 1)}, 1, pending},
 		"the only seat has approved":                {[]contract.Delivery{approved(1, 1, 1)}, 1, contract.Answer{Phase: v1alpha1.ApprovalApproved, By: []string{"p1"}, Requests: []types.UID{"r1"}, Seats: 1}},
@@ -78,6 +79,45 @@ func TestAnswered(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, contract.Answered(tc.given, 3, 0, digest, tc.seats)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// unsure is what was said of what came of the call.
+func unsure(seq int64, phase v1alpha1.ApprovalPhase) contract.Delivery {
+	d := of(seq, phase, 1, 1)
+	d.Type = v1alpha1.ApprovalIndeterminate
+	return d
+}
+
+// TestResolved takes the newest word about what came of the very call, and none about whether it may run.
+func TestResolved(t *testing.T) {
+	t.Parallel()
+	other := unsure(9, v1alpha1.ApprovalHappened)
+	other.Digest = "sha256:e"
+	for name, tc := range map[string]struct {
+		given []contract.Delivery
+		want  int64
+	}{
+		"nobody has said anything":                  {nil, 0},
+		"nobody has approved it in time":            {[]contract.Delivery{of(1, v1alpha1.ApprovalExpired, 1, 1)}, 0},
+		"it was approved":                           {[]contract.Delivery{approved(1, 1, 1)}, 0},
+		"nobody has said what came of it in time":   {[]contract.Delivery{unsure(1, v1alpha1.ApprovalExpired)}, 1},
+		"to try again, and then that it happened":   {[]contract.Delivery{unsure(1, v1alpha1.ApprovalRetry), unsure(2, v1alpha1.ApprovalHappened)}, 2},
+		"whatever the order in which they are read": {[]contract.Delivery{unsure(2, v1alpha1.ApprovalHappened), unsure(1, v1alpha1.ApprovalRetry)}, 2},
+		"something else of other arguments":         {[]contract.Delivery{unsure(1, v1alpha1.ApprovalRetry), other}, 1},
+		"an approval on the wrong question":         {[]contract.Delivery{unsure(1, v1alpha1.ApprovalApproved)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, said := contract.Resolved(tc.given, 3, 0, digest)
+			if got.Seq != tc.want || said != (tc.want != 0) {
+				t.Errorf("got %+v, %t", got, said)
+			}
+			w := contract.Wait{Cursor: 1, Asks: []contract.Ask{{Type: v1alpha1.ApprovalIndeterminate, Turn: 3, Digest: digest, Seats: 1}}}
+			if over := w.Over(tc.given); over != (tc.want > 1) {
+				t.Errorf("over is %t for what was not seen", over)
 			}
 		})
 	}

@@ -293,7 +293,7 @@ func TestWhoDecides(t *testing.T) {
 		"a request that is said to be approved without a decision": {user: "fiona", phase: "Approved", patch: deny, says: notOpen},
 		"a request that has expired, by an administrator":          {user: "root", groups: []string{"system:masters"}, phase: "Expired", patch: approve, says: notOpen},
 
-		"an answer that is none":                                      {user: "fiona", patch: `{"spec":{"decision":{"verdict":"Maybe"}}}`, says: `Unsupported value: "Maybe": supported values: "Approved", "Denied"`},
+		"an answer that is none":                                      {user: "fiona", patch: `{"spec":{"decision":{"verdict":"Maybe"}}}`, says: `Unsupported value: "Maybe": supported values: "Approved", "Denied", "Happened", "NotHappened", "Retry"`},
 		"a reason without an answer":                                  {user: "fiona", patch: `{"spec":{"decision":{"reason":"Well."}}}`, says: "Required value"},
 		"a name that is too long to be kept is refused and not cut":   {user: strings.Repeat("u", long), groups: []string{"system:masters"}, patch: approve, says: "may not be more than 512 bytes"},
 		"an approver who writes the answer in the place of its field": {user: "fiona", patch: `{"spec":{"decision":"Approved"}}`, says: `spec.decision in body must be of type object: "string"`},

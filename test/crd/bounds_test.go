@@ -102,6 +102,16 @@ func tryDecision(t *testing.T, admin client.Client, decided *unstructured.Unstru
 	t.Helper()
 	open := decided.DeepCopy()
 	without("spec.decision")(t, open.Object)
+	given := decided.DeepCopy()
+	for _, edit := range edits {
+		edit(t, given.Object)
+	}
+	switch at(given.Object, "spec.decision.verdict") {
+	case "Happened", "NotHappened", "Retry": // they answer another question
+		for _, edit := range unsure() {
+			edit(t, open.Object)
+		}
+	}
 	kept := stored(t, admin, open)
 	set("spec.decision", at(decided.Object, "spec.decision"))(t, kept.Object)
 	for _, edit := range edits {
@@ -149,6 +159,8 @@ var company = map[string][]edit{
 	"spec.rules[0].action Deny":  {without("spec.rules[0].approval")},
 	"spec.seat the greatest, 5":  {set("spec.seats", int64(5))},
 	"spec.seats the smallest, 1": {set("spec.seat", int64(1))},
+	"spec.type Indeterminate":    {set("spec.seat", int64(1)), set("spec.seats", int64(1))},
+	"spec.tools[0].effect Read":  {without("spec.tools[0].probe")},
 	"spec.type HTTP":             {without("spec.mcp"), set("spec.http", httpServer)},
 
 	"spec.pods.tolerations[0].operator Exists":         {without("spec.pods.tolerations[0].value")},

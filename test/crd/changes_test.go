@@ -86,6 +86,7 @@ var changes = map[string]struct {
 	"a decision is ascribed to somebody else":      {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("spec.decision.by", "carol")}, words: decided},
 	"a decision loses its author":                  {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{without("spec.decision.by")}, words: decided},
 	"a decision loses its author's groups":         {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{without("spec.decision.groups")}, words: decided},
+	"a decision answers another question":          {kind: "ApprovalRequest", edits: []edit{set("spec.decision", m{"verdict": "Happened"})}, words: []string{"spec.decision.verdict", "answers another question"}},
 	"a decision is taken back":                     {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{without("spec.decision")}, words: decided},
 	"a decision is written again as it was":        {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("spec.decision.verdict", "Approved")}},
 	"a decided request is labelled by one who may": {kind: "ApprovalRequest", meanwhile: verdict("Approved"), edits: []edit{set("metadata.labels", m{"a": "b"})}},

@@ -56,8 +56,8 @@ func TestColumns(t *testing.T) {
 		"ModelEndpoint":   {resource: "modelendpoints", columns: "Name Protocol Model URL Secret* Age", cells: []any{"OpenAIChat", "gpt-5.4", "https://llm.example/v1", "llm"}},
 		"ToolServer":      {resource: "toolservers", columns: "Name Type Ready Reason Release Message* Age", cells: []any{"MCP", "True", "Discovered", "2026-12", "Discovered."}},
 		"ApprovalRequest": {
-			resource: "approvalrequests", columns: "Name Run Tool Pool Phase By Expires Age",
-			cells: []any{"triage-4711", "payments/refund", "finance", "Pending", nil, "2026-12-01T10:00:00Z"},
+			resource: "approvalrequests", columns: "Name Run Type* Tool Pool Phase By Expires Age",
+			cells: []any{"triage-4711", "Call", "payments/refund", "finance", "Pending", nil, "2026-12-01T10:00:00Z"},
 		},
 		"DefinitionRevision": {resource: "definitionrevisions", columns: "Name Definition Model Generation Digest* Age", cells: []any{"triage", "gpt-5.4", int64(1), digest}},
 	}

@@ -65,6 +65,7 @@ var patterns = map[string]struct{ accepted, refused []string }{
 	"spec.digest":                 digests,
 	"call.digest":                 digests,
 	"tools[0].digest":             digests,
+	"tools[0].probe.digest":       digests,
 	"status.snapshotDigest":       digests,
 	"status.result.digest":        digests,
 	"status.conditions[0].type": {
