@@ -80,7 +80,7 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 		o.Now = rec.Now
 		o.Admission = &lifecycle.Admission{
 			Terms: rec.Terms, Seed: string(run.UID), Held: rec.Memory(), SetBack: rec.SetBack, CancelledAt: rec.CancelledAt, End: rec.End,
-			Attempts: rec.Attempts, Outcome: rec.Outcome, Lapsed: rec.Lapsed,
+			Attempts: rec.Attempts, Outcome: rec.Outcome, LapsesAt: rec.LapsesAt,
 			OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits,
 		}
 		if o.Requests, err = r.requests(ctx, run, rec); err != nil {

@@ -159,9 +159,9 @@ type Record struct {
 	ResultBytes  int64
 	ResultDigest string
 
-	// Lapsed says that the process of the newest attempt holds the run and that its lease ran out more than ten seconds
-	// ago, while Postgres has been up for longer than a lease.
-	Lapsed bool
+	// LapsesAt is from when on the process of the newest attempt counts as silent if it does not beat: contract.LeasePatience after
+	// its lease, and not before Postgres has been up for as long as a lease. Zero if that attempt does not hold the run.
+	LapsesAt time.Time
 
 	Usage  Usage
 	Active time.Duration
@@ -192,6 +192,9 @@ func (r *Record) Memory() lifecycle.Memory {
 	}
 	return m
 }
+
+// Lapsed reports whether the process of the newest attempt holds the run and is silent.
+func (r Record) Lapsed() bool { return !r.LapsesAt.IsZero() && !r.Now.Before(r.LapsesAt) }
 
 // Believed is the outcome, or one that ends the run if no segment of this version leaves such a one. The logins of namespaces may
 // write outcomes, and what is made of a wait is as much as it says.

@@ -34,6 +34,8 @@ func ToolCA(server string) string { return "tools/" + server + "/ca.crt" }
 const (
 	// LeaseTTL is how long a claim stands after its last beat, in Postgres time.
 	LeaseTTL = 30 * time.Second
+	// LeasePatience is how long after the end of its lease a process counts as silent: a beat may be under way.
+	LeasePatience = 5 * time.Second
 	// BeatEvery is how often a segment renews its claim when nothing else does.
 	BeatEvery = 10 * time.Second
 	// SaveTime is what a segment that is told to stop keeps for saving.

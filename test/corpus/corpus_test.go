@@ -130,7 +130,7 @@ func decided(t *testing.T, r *bare.Run) lifecycle.Decision {
 		Now: rec.Now.Add(time.Hour), Held: true,
 		Admission: &lifecycle.Admission{
 			Terms: rec.Terms, Seed: string(r.UID), CancelledAt: rec.CancelledAt, End: rec.End, Attempts: rec.Attempts,
-			Outcome: rec.Outcome, OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits, Lapsed: rec.Lapsed,
+			Outcome: rec.Outcome, OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits, LapsesAt: rec.LapsesAt,
 		},
 	})
 }

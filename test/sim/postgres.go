@@ -57,7 +57,9 @@ func (p *postgres) Look(ctx context.Context, run types.UID) (*ledger.Record, err
 		return rec, nil
 	}
 	last := rec.Attempts[len(rec.Attempts)-1].AttemptKey
-	rec.Lapsed = row.Held && last == (ledger.AttemptKey{Segment: row.Segment, Attempt: row.Attempt}) && row.LeaseUntil.Before(rec.Now.Add(-10*time.Second))
+	if row.Held && last == (ledger.AttemptKey{Segment: row.Segment, Attempt: row.Attempt}) {
+		rec.LapsesAt = row.LeaseUntil.Add(contract.LeasePatience)
+	}
 	o, at, ok := p.store.Outcome(run, last.Segment)
 	if !ok {
 		return rec, nil

@@ -177,15 +177,19 @@ func (o Observed) watch() Decision {
 		return o.notStarted(o.Sighting.Why)
 	case o.Sighting.State == Pending:
 		return starting(live.Segment, o.Sighting.Why, earlier(startBy, o.Now.Add(askWhy)))
-	case a.Lapsed:
+	case !a.LapsesAt.IsZero() && !o.Now.Before(a.LapsesAt):
 		return giveUp(live.AttemptKey, "its process has been silent for longer than its lease")
 	case !o.Now.Before(startBy.Add(a.Terms.PodTime() + contract.StopGrace)): // on a node that is lost a pod seems to run for ever
 		return giveUp(live.AttemptKey, "its pod has outlived its deadline")
 	default:
-		return Decision{
+		d := Decision{
 			Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunning, Message: fmt.Sprintf("segment %d is at work", live.Segment)},
 			Wake:   o.Now.Add(lookEvery),
 		}
+		if !a.LapsesAt.IsZero() { // no sooner and no later is a silent process known as such
+			d.Wake = earlier(d.Wake, a.LapsesAt)
+		}
+		return d
 	}
 }
 

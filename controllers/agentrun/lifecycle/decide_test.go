@@ -205,10 +205,16 @@ func TestDecide(t *testing.T) {
 			}}}, Again: true},
 		},
 		"a process that went silent is given up and its segment is taken up by another": {
-			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), func(a *Admission) { a.Lapsed = true }), Sighting: Sighting{State: Working}},
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), func(a *Admission) { a.LapsesAt = noon }), Sighting: Sighting{State: Working}},
 			want: Decision{Do: []Effect{
 				Stop{first}, Close{first, AttemptEnd{Class: Lost, Message: "its process has been silent for longer than its lease"}},
 			}, Again: true},
+		},
+		"a process that may go silent soon is looked at when it would be": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), func(a *Admission) { a.LapsesAt = noon.Add(3 * time.Second) }), Sighting: Sighting{State: Working}},
+			want: Decision{
+				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunning, Message: "segment 0 is at work"}, Wake: noon.Add(3 * time.Second),
+			},
 		},
 		"a pod that has outlived its deadline is on a node that is lost": {
 			given: Observed{Now: noon.Add(-time.Minute).Add(StartWithin + terms.PodTime() + contract.StopGrace), Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Stopping}},

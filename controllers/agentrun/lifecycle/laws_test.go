@@ -28,7 +28,7 @@ func TestDecideLaws(t *testing.T) {
 		},
 		"a cancel is committed before a pod is stopped for it": func(o Observed, d Decision) bool {
 			a := o.Admission
-			return !has[Stop](d) || !a.CancelledAt.IsZero() || o.Recorded != nil || a.Lapsed || o.Sighting.Suspended
+			return !has[Stop](d) || !a.CancelledAt.IsZero() || o.Recorded != nil || !a.LapsesAt.IsZero() && !o.Now.Before(a.LapsesAt) || o.Sighting.Suspended
 		},
 		"no second attempt begins while one is live": func(o Observed, d Decision) bool {
 			s, ok := effect[Start](d)
@@ -357,23 +357,23 @@ func everyAdmission(ends []*End) iter.Seq[*Admission] {
 	return func(yield func(*Admission) bool) {
 		for _, at := range []time.Time{{}, noon} {
 			for _, end := range ends {
-				for _, lapsed := range []bool{false, true} {
+				for _, lapses := range []time.Time{{}, noon.Add(-time.Hour)} {
 					for _, as := range tries {
 						for _, out := range outcomes {
 							if out != nil && len(as) == 0 {
 								continue // an outcome is that of an attempt's segment
 							}
-							if !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: out, Lapsed: lapsed}) {
+							if !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: out, LapsesAt: lapses}) {
 								return
 							}
 						}
 						for _, said := range words {
-							if len(as) > 0 && !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: unsure, OutcomeAt: noon, Inbox: said, Waits: 1, Lapsed: lapsed}) {
+							if len(as) > 0 && !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: unsure, OutcomeAt: noon, Inbox: said, Waits: 1, LapsesAt: lapses}) {
 								return
 							}
 						}
 						for _, inbox := range inboxes {
-							if len(as) > 0 && !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: waiting, OutcomeAt: noon, Inbox: inbox, Waits: 1, Lapsed: lapsed}) {
+							if len(as) > 0 && !yield(&Admission{Terms: terms, Seed: "uid", CancelledAt: at, End: end, Attempts: as, Outcome: waiting, OutcomeAt: noon, Inbox: inbox, Waits: 1, LapsesAt: lapses}) {
 								return
 							}
 						}

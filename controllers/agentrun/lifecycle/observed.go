@@ -80,8 +80,9 @@ type Admission struct {
 	Inbox []contract.Delivery
 	// Waits is how many segments ended waiting. They do not count against limits.segments.
 	Waits int
-	// Lapsed says that the newest attempt's process holds the run and has let its lease lapse for good.
-	Lapsed bool
+	// LapsesAt is from when on the newest attempt's process, which holds the run, counts as silent if it does not beat. Zero if it
+	// does not hold the run.
+	LapsesAt time.Time
 }
 
 // End is how a run ended.

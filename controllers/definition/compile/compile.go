@@ -56,7 +56,7 @@ func Agent(def *v1alpha1.AgentDefinition, endpoint *v1alpha1.ModelEndpoint, serv
 		Servers:         reached,
 		Tools:           tools,
 		OnToolFailure:   cmp.Or(def.Spec.OnToolFailure, v1alpha1.ToolFailureTellModel),
-		OnIndeterminate: cmp.Or(def.Spec.OnIndeterminate, v1alpha1.IndeterminateTellModel),
+		OnIndeterminate: def.Spec.OnIndeterminate, // unset is kept: a default that is filled in would give every definition a new revision
 		Limits:          def.Spec.Limits,
 		Segment:         def.Spec.Segment,
 		Retry:           def.Spec.Retry,

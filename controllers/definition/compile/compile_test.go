@@ -30,7 +30,6 @@ func TestAgent(t *testing.T) {
 		Model:           v1alpha1.CompiledModel{Name: given.Model, Endpoint: endpoint().Spec},
 		Instructions:    "You sort support tickets.",
 		OnToolFailure:   v1alpha1.ToolFailureTellModel,
-		OnIndeterminate: v1alpha1.IndeterminateTellModel,
 		Limits:          v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
 		Segment:         v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
 		Retry:           v1alpha1.Retry{MaxAttempts: 5, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},

@@ -16,9 +16,6 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 )
 
-// patience is how long after the end of its lease a process counts as lost.
-const patience = 10 * time.Second
-
 // Ledger is a ledger.Ledger in memory. The methods that ledger.Ledger does not have are what segments do to it.
 type Ledger struct {
 	now func() time.Time
@@ -114,7 +111,9 @@ func (l *Ledger) Look(_ context.Context, uid types.UID) (*ledger.Record, error) 
 		return &out, nil
 	}
 	last := r.attempts[len(r.attempts)-1].AttemptKey
-	out.Lapsed = r.holder != nil && *r.holder == last && r.lease.Before(out.Now.Add(-patience))
+	if r.holder != nil && *r.holder == last {
+		out.LapsesAt = r.lease.Add(contract.LeasePatience)
+	}
 	newest := last.Segment
 	for _, a := range r.attempts {
 		if a.Segment == newest {

@@ -55,7 +55,7 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		"a run that has ended cannot be cancelled":                                  suite.cancelAfterEnd,
 		"the first end of a run counts":                                             suite.firstEnd,
 		"unfinished runs are listed oldest first":                                   suite.unfinished,
-		"a lease that ran out more than ten seconds ago shows":                      suite.lapse,
+		"a lease that ran out more than its patience ago shows":                     suite.lapse,
 		"a lease that an earlier attempt let run out is not the newest one's":       suite.lapsedBefore,
 		"a password that no login can have is refused by name":                      suite.passwords,
 		"a namespace that is gone leaves nothing open":                              suite.unprovision,
@@ -382,13 +382,13 @@ func (s suite) lapse() {
 	run, k := s.admitted().UID, ledger.AttemptKey{}
 	s.ok(s.BeginAttempt(s.Context(), run, k))
 	s.Hold(run, k)
-	s.same(s.look(run).Lapsed, false)
-	s.Lapse(run, 9*time.Second)
-	s.same(s.look(run).Lapsed, false)
-	s.Lapse(run, 11*time.Second)
-	s.same(s.look(run).Lapsed, true)
+	s.same(s.look(run).Lapsed(), false)
+	s.Lapse(run, contract.LeasePatience-time.Second)
+	s.same(s.look(run).Lapsed(), false)
+	s.Lapse(run, contract.LeasePatience+time.Second)
+	s.same(s.look(run).Lapsed(), true)
 	s.ok(s.EndAttempt(s.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true}))
-	s.same(s.look(run).Lapsed, false)
+	s.same(s.look(run).Lapsed(), false)
 }
 
 func (s suite) lapsedBefore() {
@@ -397,12 +397,12 @@ func (s suite) lapsedBefore() {
 	s.Hold(run, first)
 	s.Lapse(run, time.Minute)
 	s.ok(s.EndAttempt(s.Context(), run, first, ledger.AttemptEnd{Class: lifecycle.Lost}))
-	s.same(s.look(run).Lapsed, true)
+	s.same(s.look(run).Lapsed(), true)
 	s.ok(s.BeginAttempt(s.Context(), run, second))
-	s.same(s.look(run).Lapsed, false) // its process has begun and not claimed the run yet
+	s.same(s.look(run).Lapsed(), false) // its process has begun and not claimed the run yet
 	s.Hold(run, second)
 	s.Lapse(run, time.Minute)
-	s.same(s.look(run).Lapsed, true)
+	s.same(s.look(run).Lapsed(), true)
 }
 
 func (s suite) passwords() {

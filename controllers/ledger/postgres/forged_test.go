@@ -50,8 +50,8 @@ func TestWhatALoginForgesEndsItsRun(t *testing.T) {
 		run, int64(math.MaxInt64), math.MaxInt32)
 	ok(t, err)
 	ok(t, w.BeginAttempt(t.Context(), run, ledger.AttemptKey{}))
-	if r := w.look(t, run); r.Active <= 0 || r.Lapsed {
-		t.Errorf("active %s, lapsed %t", r.Active, r.Lapsed)
+	if r := w.look(t, run); r.Active <= 0 || r.Lapsed() {
+		t.Errorf("active %s, lapsed %t", r.Active, r.Lapsed())
 	}
 	for segment, at := range []string{"infinity", "-infinity", "20000-01-01", "0044-03-15 BC"} {
 		_, err = conn.Exec(t.Context(), `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, at) VALUES ($1, $2, $3, 0, 'checkpoint', $4::text::timestamptz)`,

@@ -155,8 +155,9 @@ FROM (SELECT) one LEFT JOIN ekiden.runs holder ON holder.namespace_uid = $2 AND 
 // can hold, and no instant or number that does not fit.
 const look = `
 SELECT now(), r.admitted_at, coalesce(s.digest, ''), r.terms::text, c.cancelled_at, least(c.active_ms, 1000000000000),
-  coalesce(c.holder IS NOT NULL AND (c.segment, c.attempt) = (newest.segment, newest.attempt)
-    AND c.lease_until < now() - interval '10 s' AND pg_postmaster_start_time() < now() - $3::bigint * interval '1 ms', false),
+  CASE WHEN c.holder IS NOT NULL AND (c.segment, c.attempt) = (newest.segment, newest.attempt) THEN
+    greatest(least(greatest(c.lease_until, now() - interval '1 day'), now() + $6::bigint * interval '1 ms'), pg_postmaster_start_time() + $3::bigint * interval '1 ms')
+      + $7::bigint * interval '1 ms' END,
   (SELECT count FROM ekiden.pulse), r.set_back_at IS NOT NULL, r.ended_at, r.end_phase, r.end_code, r.end_message,
   (SELECT jsonb_agg(jsonb_build_object(
        'Segment', a.segment, 'Attempt', a.attempt, 'BegunAt', a.begun_at, 'Job', coalesce(a.job_uid::text, ''), 'EndedAt', a.ended_at,
@@ -191,7 +192,7 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 	var (
 		r                                                            ledger.Record
 		terms                                                        string
-		cancelled, ended                                             *time.Time
+		cancelled, ended, lapses                                     *time.Time
 		active                                                       int64
 		phase, endCode, endMessage                                   *string
 		attempts, yield, outcomeCode, outcomeMessage, result, digest *string
@@ -201,11 +202,12 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 	)
 	var b pgx.Batch
 	found := false
-	b.Queue(look, run, contract.MaxInlineResult, l.warmUp.Milliseconds(), contract.MaxMessage, contract.MaxWait).Query(func(rows pgx.Rows) error {
+	b.Queue(look, run, contract.MaxInlineResult, l.warmUp.Milliseconds(), contract.MaxMessage, contract.MaxWait,
+		contract.LeaseTTL.Milliseconds(), contract.LeasePatience.Milliseconds()).Query(func(rows pgx.Rows) error {
 		if found = rows.Next(); !found {
 			return rows.Err()
 		}
-		return rows.Scan(&r.Now, &r.AdmittedAt, &r.SnapshotDigest, &terms, &cancelled, &active, &r.Lapsed, &r.Count, &r.SetBack, &ended, &phase, &endCode, &endMessage,
+		return rows.Scan(&r.Now, &r.AdmittedAt, &r.SnapshotDigest, &terms, &cancelled, &active, &lapses, &r.Count, &r.SetBack, &ended, &phase, &endCode, &endMessage,
 			&attempts, &yield, &outcomeCode, &outcomeMessage, &result, &bytes, &digest, &outcomeAt, &wait, &inbox,
 			&r.Waits, &r.Entries, &r.Usage.Turns, &r.Usage.ToolCalls, &r.Settled, &r.Decisions, &r.Usage.Input, &r.Usage.CacheRead, &r.Usage.Output, (*int64)(&r.Usage.Cost))
 	})
@@ -220,6 +222,9 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 	}
 	if cancelled != nil {
 		r.CancelledAt = *cancelled
+	}
+	if lapses != nil {
+		r.LapsesAt = *lapses
 	}
 	r.Active = time.Duration(active) * time.Millisecond
 	if ended != nil {

@@ -46,7 +46,7 @@ func (k *Killed) observe(ctx context.Context, run types.UID, p *pod) (lifecycle.
 	}
 	o := lifecycle.Observed{Now: rec.Now, Held: true, Admission: &lifecycle.Admission{
 		Terms: rec.Terms, Seed: string(run), CancelledAt: rec.CancelledAt, End: rec.End, Attempts: rec.Attempts, Outcome: rec.Outcome,
-		OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits, Lapsed: rec.Lapsed,
+		OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits, LapsesAt: rec.LapsesAt,
 	}}
 	if n := len(rec.Attempts); n > 0 && rec.Attempts[n-1].EndedAt.IsZero() {
 		o.Sighting = p.sight(rec.Attempts[n-1].AttemptKey)
