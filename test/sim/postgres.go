@@ -52,7 +52,8 @@ func (p *postgres) Look(ctx context.Context, run types.UID) (*ledger.Record, err
 		rec.End = p.last
 	}
 	row, _ := p.store.Row(run)
-	rec.Waits, rec.Active = row.Waits, row.Active
+	rec.Waits, rec.Active, rec.Entries, rec.Settled = row.Waits, row.Active, int64(row.Entries), int64(row.Settled)
+	rec.Decisions = int64(len(p.store.Inbox(run)))
 	if len(rec.Attempts) == 0 {
 		return rec, nil
 	}

@@ -28,9 +28,12 @@ func TestJoined(t *testing.T) {
 func asLedger(t *testing.T) ledgertest.Fixture {
 	var skew time.Duration
 	p := newPostgres(func() time.Time { return time.Now().Add(skew) })
+	held := map[types.UID]segment.Session{}
 	hold := func(run types.UID, k ledger.AttemptKey) segment.Session {
-		_, s, _ := p.store.Claim(context.Background(), segment.Ask{Run: run, Segment: k.Segment, Attempt: k.Attempt})
-		return s
+		if _, s, _ := p.store.Claim(context.Background(), segment.Ask{Run: run, Segment: k.Segment, Attempt: k.Attempt}); s != nil {
+			held[run] = s
+		}
+		return held[run]
 	}
 	return ledgertest.Fixture{
 		Ledger: p,
@@ -55,6 +58,11 @@ func asLedger(t *testing.T) ledgertest.Fixture {
 			}
 			p.store.Leave(run.UID, number, stored)
 		},
+		Append: func(run contract.Identity, entries int) {
+			for range entries {
+				p.store.Plant(run.UID, record.Record{Kind: "Started", Schema: 1, Body: "{}"})
+			}
+		},
 		SettleCall: func(run contract.Identity, turn, index int) {
 			s := hold(run.UID, ledger.AttemptKey{})
 			if _, err := s.Settle(context.Background(), segment.Settlement{CallKey: segment.CallKey{Turn: turn, Index: index}}); err != nil {
@@ -77,6 +85,10 @@ func asStore(*testing.T) storetest.Fixture {
 			if err := p.Admit(ctx, ledger.Admission{Snapshot: s}); err != nil {
 				t.Fatal(err)
 			}
+		},
+		Terminated: func(_ testing.TB, run types.UID) {
+			row, _ := p.store.Row(run)
+			p.store.Free(run, row.Segment, row.Attempt)
 		},
 		Cancel: func(_ testing.TB, run types.UID) { _ = p.Cancel(ctx, run) },
 		Finish: func(_ testing.TB, run types.UID) { _, _ = p.Finish(ctx, run, ledger.End{}) },

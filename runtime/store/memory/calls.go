@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -70,11 +69,6 @@ func (r *run) gone(c call) bool {
 		}
 	}
 	return false
-}
-
-// Terminated says that the process of the newest claim was seen to end. Its claim is given back.
-func (s *Store) Terminated(uid types.UID) {
-	s.change(uid, func(r *run) { r.terminated[r.generation], r.holder, r.leaseUntil = true, false, time.Time{} })
 }
 
 // Begin writes the intent of a call.

@@ -19,7 +19,9 @@ type Row struct {
 	LeaseUntil                time.Time
 	Cancelled, Final          bool
 	Entries, Usages, Outcomes int
-	Active                    time.Duration
+	// Settled is how many calls have an outcome.
+	Settled int
+	Active  time.Duration
 	// Waits is how many segments ended waiting.
 	Waits int
 }
@@ -35,6 +37,11 @@ func (s *Store) Row(uid types.UID) (_ Row, ok bool) {
 	out := Row{
 		Generation: r.generation, Held: r.holder, Segment: r.segment, Attempt: r.attempt, LeaseUntil: r.leaseUntil,
 		Cancelled: r.cancelled, Final: r.final, Entries: len(r.entries), Usages: len(r.usage), Outcomes: len(r.outcomes), Active: r.active,
+	}
+	for _, c := range r.calls {
+		if c.Result != nil {
+			out.Settled++
+		}
 	}
 	for _, o := range r.outcomes {
 		if o.Yield == string(contract.YieldWaiting) {
@@ -75,8 +82,8 @@ func (s *Store) Inbox(uid types.UID) (all []contract.Delivery) {
 // Free gives back the claim of an attempt whose processes were seen to have ended.
 func (s *Store) Free(uid types.UID, number, attempt int) {
 	s.change(uid, func(r *run) {
-		if r.holder && r.segment == number && r.attempt == attempt {
-			r.holder, r.leaseUntil = false, time.Time{}
+		if r.generation > 0 && r.segment == number && r.attempt == attempt {
+			r.terminated[r.generation], r.holder, r.leaseUntil = true, false, time.Time{}
 		}
 	})
 }
