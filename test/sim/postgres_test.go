@@ -86,14 +86,11 @@ func asStore(*testing.T) storetest.Fixture {
 				t.Fatal(err)
 			}
 		},
-		Terminated: func(_ testing.TB, run types.UID) {
-			row, _ := p.store.Row(run)
-			p.store.Free(run, row.Segment, row.Attempt)
-		},
-		Cancel: func(_ testing.TB, run types.UID) { _ = p.Cancel(ctx, run) },
-		Finish: func(_ testing.TB, run types.UID) { _, _ = p.Finish(ctx, run, ledger.End{}) },
-		Pass:   func(_ testing.TB, _ types.UID, d time.Duration) { skew += d },
-		Plant:  func(_ testing.TB, run types.UID, _ int, stored record.Record) { p.store.Plant(run, stored) },
+		Terminated: func(_ testing.TB, run types.UID) { p.store.Terminated(run) },
+		Cancel:     func(_ testing.TB, run types.UID) { _ = p.Cancel(ctx, run) },
+		Finish:     func(_ testing.TB, run types.UID) { _, _ = p.Finish(ctx, run, ledger.End{}) },
+		Pass:       func(_ testing.TB, _ types.UID, d time.Duration) { skew += d },
+		Plant:      func(_ testing.TB, run types.UID, _ int, stored record.Record) { p.store.Plant(run, stored) },
 		Replace: func(_ testing.TB, run types.UID, body string) {
 			p.store.Replace(run, []byte(body))
 		},

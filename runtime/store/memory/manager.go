@@ -88,6 +88,12 @@ func (s *Store) Free(uid types.UID, number, attempt int) {
 	})
 }
 
+// Terminated says that the process of the newest claim was seen to end.
+func (s *Store) Terminated(uid types.UID) {
+	row, _ := s.Row(uid)
+	s.Free(uid, row.Segment, row.Attempt)
+}
+
 // Bugs are faults that tests plant, to show that they would see them. None is there by itself.
 type Bugs struct {
 	// NoFence lets every claim write, however old.

@@ -35,14 +35,11 @@ func TestStore(t *testing.T) {
 				defer mu.Unlock()
 				now = now.Add(d)
 			},
-			Terminated: func(_ testing.TB, run types.UID) {
-				row, _ := s.Row(run)
-				s.Free(run, row.Segment, row.Attempt)
-			},
-			Plant:   func(_ testing.TB, run types.UID, _ int, stored record.Record) { s.Plant(run, stored) },
-			Replace: func(_ testing.TB, run types.UID, body string) { s.Replace(run, []byte(body)) },
-			Decide:  func(_ testing.TB, run types.UID, d contract.Delivery) { s.Decide(run, d) },
-			Policy:  func(_ testing.TB, set contract.PolicySet) { s.Policy(set) },
+			Terminated: func(_ testing.TB, run types.UID) { s.Terminated(run) },
+			Plant:      func(_ testing.TB, run types.UID, _ int, stored record.Record) { s.Plant(run, stored) },
+			Replace:    func(_ testing.TB, run types.UID, body string) { s.Replace(run, []byte(body)) },
+			Decide:     func(_ testing.TB, run types.UID, d contract.Delivery) { s.Decide(run, d) },
+			Policy:     func(_ testing.TB, set contract.PolicySet) { s.Policy(set) },
 			Outcome: func(_ testing.TB, run types.UID, segment int) contract.Outcome {
 				r, _ := s.Look(run)
 				return r.Outcomes[segment]

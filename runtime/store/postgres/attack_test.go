@@ -126,10 +126,14 @@ func TestEveryTableIsClosed(t *testing.T) {
 		var said *pgconn.PgError
 		if errors.As(err, &said) && (said.Code == refused || said.Code == "42703") { // no such column: tables of the migrations have none
 			_, err := conn.Exec(t.Context(), `SELECT FROM ekiden.`+table)
-			if !errors.As(err, &said) || said.Code != refused {
-				t.Errorf("%s can be read: %v", table, err)
+			if errors.As(err, &said) && said.Code == refused {
+				closed++
+			} else { // of some of its columns something may be read: of the namespace's own runs
+				err = conn.QueryRow(t.Context(), `SELECT count(*) FROM ekiden.`+table+` a WHERE NOT EXISTS (SELECT FROM ekiden.runs r WHERE r.run_uid = a.run_uid)`).Scan(&foreign)
+				if err != nil || foreign != 0 {
+					t.Errorf("%s shows %d rows of others, error %v", table, foreign, err)
+				}
 			}
-			closed++
 		} else if err != nil || foreign != 0 {
 			t.Errorf("%s shows %d rows of others, error %v", table, foreign, err)
 		}
