@@ -38,7 +38,8 @@ func (l *Ledger) Retire(_ context.Context, namespace types.UID, after time.Durat
 	}
 	for _, r := range l.runs {
 		for _, a := range r.attempts {
-			if r.identity.NamespaceUID == namespace && a.Class == "" && !a.BegunAt.After(due) {
+			newest := a.Segment == r.attempts[len(r.attempts)-1].Segment
+			if r.identity.NamespaceUID == namespace && newest && a.Class == "" && !a.BegunAt.After(due) {
 				return nil
 			}
 		}
@@ -68,6 +69,11 @@ func (s suite) rotation() {
 
 	run, k := s.admitted().UID, ledger.AttemptKey{}
 	s.ok(s.BeginAttempt(s.Context(), run, k))
+	later := s.admitted().UID // of which a manager that lags has begun an earlier segment once more
+	for _, begun := range []ledger.AttemptKey{{}, {Segment: 1}, {Attempt: 1}} {
+		s.ok(s.BeginAttempt(s.Context(), later, begun))
+	}
+	s.ok(s.EndAttempt(s.Context(), later, ledger.AttemptKey{Segment: 1}, ledger.AttemptEnd{Class: lifecycle.Yielded}))
 	for _, next := range []ledger.Slot{"a", "b", "a"} {
 		slot(next)
 		t.Slot = next

@@ -34,14 +34,16 @@ func (l *Ledger) NextSlot(ctx context.Context, namespace types.UID) (ledger.Slot
 }
 
 // Retire drops the logins that came before the present one. An attempt that has not ended may be a pod that was started with one of
-// them, also if it began a little after: what pods are told of a Secret is not always the newest.
+// them, also if it began a little after: what pods are told of a Secret is not always the newest. Of a segment that another has
+// followed nothing can be done any more, and a manager that was slow to hear of it may have left an attempt open.
 func (l *Ledger) Retire(ctx context.Context, namespace types.UID, after time.Duration) error {
 	var due bool
 	var slot ledger.Slot
 	look := func(ctx context.Context, tx pgx.Tx, n tenant) error {
 		rows, err := tx.Query(ctx, `
 SELECT slot, retiring AND slot_since <= now() - $2::bigint * interval '1 ms' AND NOT EXISTS (
-  SELECT FROM ekiden.attempts a WHERE a.namespace_uid = t.namespace_uid AND a.ended_at IS NULL AND a.begun_at <= t.slot_since + $2::bigint * interval '1 ms')
+  SELECT FROM ekiden.attempts a WHERE a.namespace_uid = t.namespace_uid AND a.ended_at IS NULL AND a.begun_at <= t.slot_since + $2::bigint * interval '1 ms'
+    AND NOT EXISTS (SELECT FROM ekiden.attempts n WHERE n.run_uid = a.run_uid AND n.segment > a.segment))
 FROM ekiden.tenants t WHERE namespace_uid = $1`, n.namespace, after.Milliseconds())
 		if err != nil {
 			return err
