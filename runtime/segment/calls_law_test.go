@@ -116,6 +116,8 @@ func lawsOfCalls(t *testing.T, turn segment.Answered, s segment.Situation, twice
 		} else if w != nil && begun+anew(w.Asks, s.Journal) > int(s.Limits.ToolCalls) {
 			broken("people are asked about no more calls than the limits allow")
 		}
+	case segment.Probe:
+		broken("only what a tool declares is asked")
 	case segment.Leave, segment.Pause:
 	}
 }

@@ -155,7 +155,7 @@ func TestNextLaws(t *testing.T) {
 			if s.Appended > 0 && !s.Now.Before(s.SoftEnd) {
 				t.Fatalf("began something new after the soft timer: %+v in %+v", tr, s)
 			}
-		case segment.Invoke, segment.Refuse:
+		case segment.Invoke, segment.Refuse, segment.Probe:
 			t.Fatalf("%T without a tool: %+v in %+v", a, tr, s)
 		case segment.Pause:
 			if !a.Until.After(s.Now) || !a.Until.Before(s.SoftEnd) || s.Stopping {

@@ -61,7 +61,7 @@ func (w *world) chaos(ctx context.Context, o Options) (judge.Report, error) {
 	all.Wait()
 	h.wg.Wait()
 	if err == nil { // once more, so that no later change is missed
-		err = eventually(ctx, time.Minute, "the API server answers", func() error { _, err := l.look(ctx); return err })
+		err = eventually(ctx, "the API server answers", func() error { _, err := l.look(ctx); return err })
 	}
 	if err != nil {
 		return judge.Report{}, err

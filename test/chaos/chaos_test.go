@@ -12,7 +12,7 @@ func TestKillAnything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "ekiden-chaos-")
+	dir, err := os.MkdirTemp("", "ekiden-chaos-") //nolint:usetesting // it outlives a test that failed, for whoever looks why
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,11 +23,15 @@ func (o Options) missing(r judge.Report) (said []string) {
 	if o.Kills < Sample.Kills {
 		return said
 	}
+	hit := 0
 	for _, p := range points {
-		if p.name != "CallIndeterminate" && p.name != "ApprovalRequired" || o.Kills >= Full.Kills { // those are rare
-			want("kills at "+p.name, r.KillsAt[string(killed)+" "+p.name], 1)
+		n := r.KillsAt[string(killed)+" "+p.name]
+		hit += min(n, 1)
+		if o.Kills >= Full.Kills {
+			want("kills at "+p.name, n, 1)
 		}
 	}
+	want("points", hit, len(points)/2) // a sample may miss those that are rare
 	if o.Zombies > 0 {
 		want("zombies", r.Faults[judge.Zombie], 1)
 		want("stale writes tried", r.StaleTried, 10*o.Kills)

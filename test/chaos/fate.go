@@ -67,7 +67,7 @@ const mercy = 14
 func draw(seed uint64, name string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	return rand.New(rand.NewPCG(seed, h.Sum64())) //nolint:gosec // chance, not a secret
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
 // fateOf says what becomes of an attempt.

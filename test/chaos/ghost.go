@@ -66,7 +66,7 @@ func (g *ghosts) haunt(ctx context.Context, p *prey) {
 // login opens the store as a segment does.
 func (g *ghosts) login(ctx context.Context) (*postgres.Store, error) {
 	var s corev1.Secret
-	if err := eventually(ctx, time.Minute, "the login can be read", func() error {
+	if err := eventually(ctx, "the login can be read", func() error {
 		return g.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: contract.PostgresSecret}, &s)
 	}); err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func processes() (pids []int) {
 	if err != nil {
 		return nil
 	}
-	defer d.Close()
+	defer d.Close() //nolint:errcheck // only read
 	names, _ := d.Readdirnames(-1)
 	for _, n := range names {
 		if pid, err := strconv.Atoi(n); err == nil {
@@ -201,6 +201,7 @@ func (h *hunt) follow(ctx context.Context, p *prey) {
 		h.pause(p)
 	case zombie:
 		h.outlive(ctx, p)
+	case spared:
 	}
 }
 

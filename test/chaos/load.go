@@ -82,7 +82,7 @@ func (l *load) furnish(ctx context.Context, model string) error {
 	if err := l.create(ctx, append(objects, approvers()...)...); err != nil {
 		return err
 	}
-	return eventually(ctx, time.Minute, "the definition is ready", func() error {
+	return eventually(ctx, "the definition is ready", func() error {
 		var d v1alpha1.AgentDefinition
 		if err := l.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: given.Agent}, &d); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (l *load) start(ctx context.Context, n int) error {
 	if err := l.create(ctx, r); err != nil {
 		return err
 	}
-	if err := eventually(ctx, time.Minute, "the run can be read", func() error { return l.api.Get(ctx, client.ObjectKeyFromObject(r), r) }); err != nil {
+	if err := eventually(ctx, "the run can be read", func() error { return l.api.Get(ctx, client.ObjectKeyFromObject(r), r) }); err != nil {
 		return err
 	}
 	l.mu.Lock()

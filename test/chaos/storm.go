@@ -140,7 +140,7 @@ func (s *storm) restart(ctx context.Context, part string, signal syscall.Signal,
 	if err := syscall.Kill(pid, signal); err != nil {
 		return fmt.Errorf("sending %s to %s: %w", signal, part, err)
 	}
-	return eventually(ctx, time.Minute, part+" is back", func() error {
+	return eventually(ctx, part+" is back", func() error {
 		now, err := s.Describe()
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (s *storm) restart(ctx context.Context, part string, signal syscall.Signal,
 // successor need not wait for its end.
 func (s *storm) depose(ctx context.Context, r *rand.Rand) error {
 	var pods []corev1.Pod
-	if err := eventually(ctx, time.Minute, "two managers run", func() (err error) {
+	if err := eventually(ctx, "two managers run", func() (err error) {
 		if pods, err = s.pods(ctx, cluster.ManagerNamespace); err == nil {
 			pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || s.managerOf(p) == 0 })
 		}
@@ -186,7 +186,7 @@ func (s *storm) depose(ctx context.Context, r *rand.Rand) error {
 	if led {
 		_ = s.api.Delete(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.ManagerNamespace, Name: install.Lease}})
 	}
-	return eventually(ctx, time.Minute, "a manager leads", func() error {
+	return eventually(ctx, "a manager leads", func() error {
 		now, err := s.pods(ctx, cluster.ManagerNamespace)
 		if err != nil {
 			return err
@@ -234,7 +234,7 @@ func (s *storm) onJob(ctx context.Context, r *rand.Rand, do func(*batchv1.Job) e
 }
 
 func (s *storm) onPod(ctx context.Context, r *rand.Rand, do func(*corev1.Pod) error) error {
-	return eventually(ctx, time.Minute, "a pod can be taken away", func() error {
+	return eventually(ctx, "a pod can be taken away", func() error {
 		var at []string
 		s.mu.Lock()
 		for _, p := range s.prey {

@@ -61,7 +61,7 @@ func begin(ctx context.Context, dir, repo string, log func(string, ...any)) (*wo
 	return w, nil
 }
 
-func (w *world) end() error {
+func (w *world) end() error { //nolint:contextcheck // it ends what has to end, whatever has ended already
 	if w.tools != nil {
 		_ = w.tools.Process.Kill()
 		_ = w.tools.Wait()
@@ -95,7 +95,7 @@ func (w *world) serve(ctx context.Context) error {
 	if err := cluster.StartBound(w.tools); err != nil {
 		return err
 	}
-	return eventually(ctx, time.Minute, "the tool server listens", func() error {
+	return eventually(ctx, "the tool server listens", func() error {
 		b, err := os.ReadFile(ready)
 		w.url = "http://" + strings.TrimSpace(string(b))
 		return err
@@ -104,7 +104,7 @@ func (w *world) serve(ctx context.Context) error {
 
 // query asks Postgres as whoever may see everything, again while it is down.
 func (w *world) query(ctx context.Context, ask func(*pgx.Conn) error) error {
-	return eventually(ctx, time.Minute, "Postgres answers", func() error {
+	return eventually(ctx, "Postgres answers", func() error {
 		d, err := w.Describe()
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func (w *world) query(ctx context.Context, ask func(*pgx.Conn) error) error {
 // was lost.
 func (w *world) create(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
-		if err := eventually(ctx, time.Minute, "the API server answers", func() error { return client.IgnoreAlreadyExists(w.api.Create(ctx, o)) }); err != nil {
+		if err := eventually(ctx, "the API server answers", func() error { return client.IgnoreAlreadyExists(w.api.Create(ctx, o)) }); err != nil {
 			return fmt.Errorf("creating %T %s: %w", o, o.GetName(), err)
 		}
 	}
@@ -140,9 +140,12 @@ func (w *world) pods(ctx context.Context, in string) (pods []corev1.Pod, err err
 	return list.Items, err
 }
 
+// patience is how long is waited for what has to come.
+const patience = time.Minute
+
 // eventually tries again until it holds. It is for a world that may be broken at any moment.
-func eventually(ctx context.Context, within time.Duration, what string, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+func eventually(ctx context.Context, what string, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		err := try()

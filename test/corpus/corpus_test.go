@@ -205,13 +205,13 @@ func write(t *testing.T, file string, rows Rows) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // for everybody to read
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Fatalf("%s is there already, and what a release has left does not change", file)
 	}
-	if err := os.WriteFile(file, append(body, '\n'), 0o644); err != nil { //nolint:gosec // for everybody to read
+	if err := os.WriteFile(file, append(body, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -221,6 +221,7 @@ var space = uuid.MustParse("e1c1de00-0000-4000-8000-000000000000")
 func namespaceOf(story string) types.UID {
 	return types.UID(uuid.NewSHA1(space, []byte("namespace "+story)).String())
 }
+
 func runOf(story string) types.UID {
 	return types.UID(uuid.NewSHA1(space, []byte("run "+story)).String())
 }

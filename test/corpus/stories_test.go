@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func stories() map[string]story {
 	return map[string]story{
 		"between-two-segments": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), bare.Allow())
 				stop := make(chan struct{})
 				r.Segment(t, first, closing{segmenttest.Script(segmenttest.Cut("The first \"half\" \u00e9 \u2028 ")), stop}, stop)
@@ -59,6 +61,7 @@ func stories() map[string]story {
 		},
 		"killed-between-two-turns": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), bare.Allow())
 				r.Tools.Do = dies("look")
 				r.Segment(t, first, segmenttest.Script(bare.Calls("order"), bare.Calls("look")), nil)
@@ -70,6 +73,7 @@ func stories() map[string]story {
 		},
 		"killed-in-a-call": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), bare.Allow())
 				r.Tools.Do = dies("order")
 				r.Segment(t, first, segmenttest.Script(bare.Calls("order")), nil)
@@ -80,6 +84,7 @@ func stories() map[string]story {
 		},
 		"killed-in-a-call-with-a-key": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				s := r.Snapshot()
 				for i := range s.Agent.Tools {
 					s.Agent.Tools[i].Idempotency = v1alpha1.IdempotencyKey
@@ -94,6 +99,7 @@ func stories() map[string]story {
 		},
 		"parked-and-approved": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), contract.PolicySet{})
 				r.Segment(t, first, segmenttest.Script(bare.Calls("look", "order")), nil)
 			},
@@ -102,6 +108,7 @@ func stories() map[string]story {
 		},
 		"parked-and-denied": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), contract.PolicySet{})
 				r.Segment(t, first, segmenttest.Script(bare.Calls("look", "order")), nil)
 			},
@@ -110,6 +117,7 @@ func stories() map[string]story {
 		},
 		"parked-with-one-of-two-approvals": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), twoSeats())
 				r.Segment(t, first, segmenttest.Script(bare.Calls("look", "order")), nil)
 				decides(v1alpha1.ApprovalApproved, 1, 2)(t, r)
@@ -119,6 +127,7 @@ func stories() map[string]story {
 		},
 		"a-try-that-failed": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), bare.Allow())
 				stop := make(chan struct{})
 				close(stop)
@@ -130,6 +139,7 @@ func stories() map[string]story {
 		},
 		"calls-that-were-refused-and-failed": {
 			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
 				r.Admit(t, r.Snapshot(), bare.Allow())
 				r.Tools.Do = func(_ context.Context, p gate.Permit) (segment.CallResult, error) {
 					if p.Turn() > 0 {
@@ -182,7 +192,7 @@ func decides(phase v1alpha1.ApprovalPhase, seat, seats int32) func(*testing.T, *
 	return func(t *testing.T, r *bare.Run) {
 		t.Helper()
 		d := contract.Delivery{
-			Request: types.UID("00000000-0000-4000-8000-00000000000" + string(rune('0'+seat))), Turn: 0, Index: 1, Digest: contract.Digest([]byte(`{"n":1}`)), Seat: seat, Seats: seats,
+			Request: types.UID(fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", seat)), Turn: 0, Index: 1, Digest: contract.Digest([]byte(`{"n":1}`)), Seat: seat, Seats: seats,
 			Phase: phase, By: map[int32]string{1: "alice", 2: "bob"}[seat], Reason: "not today",
 		}
 		if err := r.Ledger.Deliver(t.Context(), r.UID, d); err != nil {

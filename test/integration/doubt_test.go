@@ -22,7 +22,7 @@ func doubting(t *testing.T, rule v1alpha1.OnIndeterminate, change func(*v1alpha1
 }
 
 // lose starts a run whose one refund loses its outcome: in the mood, and with its process if that is killed.
-func (d *desk) lose(mood toolserver.Mood, killed bool) *v1alpha1.AgentRun {
+func (d *desk) lose(mood toolserver.Mood, killed bool) {
 	d.Helper()
 	mood.Times, mood.Hang = 1, killed
 	d.tools.Behave(toolserver.Refund, mood)
@@ -34,7 +34,6 @@ func (d *desk) lose(mood toolserver.Mood, killed bool) *v1alpha1.AgentRun {
 	if killed {
 		kill(d.T, processes(d.T, "segment", string(r.UID))...)
 	}
-	return r
 }
 
 // came checks what is written of the refund, how often the tool server was asked for it, and how often it paid.
@@ -71,7 +70,9 @@ func TestWhatCameOfACallIsAskedOfAPerson(t *testing.T) {
 		requests, paid int
 	}{
 		"it happened": {
-			true, toolserver.Mood{Act: true}, `{"verdict":"Happened","reason":"R-1 is booked"}`, v1alpha1.ApprovalHappened,
+			true,
+			toolserver.Mood{Act: true},
+			`{"verdict":"Happened","reason":"R-1 is booked"}`, v1alpha1.ApprovalHappened,
 			"answered", "alice says that it took effect: R-1 is booked", 1, 1,
 		},
 		"it did not": {
@@ -88,7 +89,7 @@ func TestWhatCameOfACallIsAskedOfAPerson(t *testing.T) {
 			t.Parallel()
 			d := doubting(t, v1alpha1.IndeterminateAsk, nil)
 			d.approvers("default", "alice")
-			r := d.lose(tc.mood, tc.killed)
+			d.lose(tc.mood, tc.killed)
 			q := d.requested(1, v1alpha1.ApprovalPending)[0]
 			if q.Spec.Type != v1alpha1.ApprovalIndeterminate || !strings.HasSuffix(q.Name, "-t0c0-ask1") || q.Spec.Pool != "default" || q.Spec.Note == "" {
 				t.Errorf("asked %s: %+v", q.Name, q.Spec)
@@ -100,7 +101,7 @@ func TestWhatCameOfACallIsAskedOfAPerson(t *testing.T) {
 				t.Fatal(refusal)
 			}
 			d.requested(1, tc.phase)
-			r = d.finished("doubted")
+			r := d.finished("doubted")
 			d.want(r, v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
 			d.came(r, tc.kind, tc.text, tc.requests, tc.paid)
 			d.wantRequests(2)

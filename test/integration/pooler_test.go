@@ -57,7 +57,7 @@ func TestARunThroughAPooler(t *testing.T) {
 	if dsn := string(secret.Data[contract.PostgresKey]); !strings.Contains(dsn, address) {
 		t.Errorf("segments were told another address than %s", address)
 	}
-	login := "ekiden_" + strings.ReplaceAll(string(d.uid()), "-", "")
+	login := "ekiden_" + strings.ReplaceAll(d.uid(), "-", "")
 	if n := strings.Count(pooler.Said(t), "ekiden/"+login); n < 2 {
 		t.Errorf("the pooler has seen the login %d times, and two segments have worked", n)
 	}

@@ -132,9 +132,14 @@ func TestTheJudge(t *testing.T) {
 	}{
 		"": {held, []change{
 			{What: "in force", New: &row{Version: 1}},
-			{What: "claims", Old: &held, New: &held, Live: true}, {What: "calls", New: with(intent, func(r *row) { r.PolicyVersion = 1 })}, {What: "calls", Old: &intent, New: &settled},
-			{What: "claims", Old: &held, New: &row{Generation: 4, Holder: &me}}, {What: "transcript", New: &row{Generation: 4}},
-			{What: "claims", New: &row{Generation: 4}}, {What: "usage", New: &row{Generation: 4}}, {What: "claims", New: &row{Generation: 5, FinalAt: &at}},
+			{What: "claims", Old: &held, New: &held, Live: true},
+			{What: "calls", New: with(intent, func(r *row) { r.PolicyVersion = 1 })},
+			{What: "calls", Old: &intent, New: &settled},
+			{What: "claims", Old: &held, New: &row{Generation: 4, Holder: &me}},
+			{What: "transcript", New: &row{Generation: 4}},
+			{What: "claims", New: &row{Generation: 4}},
+			{What: "usage", New: &row{Generation: 4}},
+			{What: "claims", New: &row{Generation: 5, FinalAt: &at}},
 		}},
 		"a row of transcript is gone":                                        {held, []change{{What: "transcript", Old: &row{}}}},
 		"a row of usage was written after the end":                           {held, []change{end, {What: "usage", New: &row{Generation: 4}}}},

@@ -314,7 +314,7 @@ func (w *world) report(h *pod) {
 		}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: contract.SegmentContainer, State: corev1.ContainerState{
-				Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(e.code), Message: e.message}, //nolint:gosec // small
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(e.code), Message: e.message},
 			},
 		}}
 	})

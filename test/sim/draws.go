@@ -47,7 +47,7 @@ func (d *draws) next() uint64 {
 }
 
 // n draws from 0 to n-1.
-func (d *draws) n(n int) int { return int((d.next() >> 33) % uint64(n)) } //nolint:gosec // n is a small positive number
+func (d *draws) n(n int) int { return int((d.next() >> 33) % uint64(n)) }
 
 // once is true one time in so many, and never for zero.
 func (d *draws) once(in int) bool { return d.state != 0 && d.n(in) == 0 }

@@ -134,10 +134,10 @@ func (p *process) send(permit gate.Permit, doubt bool) (segment.CallResult, erro
 		pause := budget.Pause(p.claim.Snapshot.Agent.Retry, tried, key)
 		harmless := came && answer.kind == toolRefuses || repeatable(t) || p.w.bugs.SendTwice
 		if !harmless || cut != nil || tried >= int(p.claim.Snapshot.Agent.Retry.MaxAttempts) || p.withdrawn(permit) || !p.w.now.Add(pause).Before(deadline) {
-			return unanswered(t, doubt), nil
+			return unanswered(t, doubt), nil //nolint:nilerr // a cut is told in the result
 		}
 		if p.pass(p.w.now.Add(pause), false, false, "will send again") != nil || p.withdrawn(permit) {
-			return unanswered(t, doubt), nil
+			return unanswered(t, doubt), nil //nolint:nilerr // as above
 		}
 	}
 }

@@ -283,7 +283,7 @@ func (l *laws) executed(p *process, permit gate.Permit, done bool) {
 	switch {
 	case !slices.Contains(c.generations, g) || c.intent.Digest != permit.Digest() || c.intent.Key != permit.Key():
 		l.broken("nothing is sent before its intent is committed: %s", keyName(k))
-	case c.result != nil && !(stale && (c.repeatable() || c.result.Kind == segment.ResultIndeterminate)):
+	case c.result != nil && (!stale || !c.repeatable() && c.result.Kind != segment.ResultIndeterminate):
 		// A zombie may still send the one call whose intent it had committed.
 		l.broken("a settled call is never executed again: %s", keyName(k))
 	}

@@ -130,7 +130,7 @@ func (p *postgres) end() *ledger.End {
 }
 
 func (p *postgres) Unprovision(ctx context.Context, namespace types.UID) error {
-	for _, id := range p.unfinished() {
+	for _, id := range p.unfinished() { //nolint:contextcheck // it is in memory
 		if id.NamespaceUID == namespace {
 			p.store.Finish(id.UID)
 		}

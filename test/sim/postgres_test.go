@@ -26,6 +26,7 @@ func TestJoined(t *testing.T) {
 }
 
 func asLedger(t *testing.T) ledgertest.Fixture {
+	t.Helper()
 	var skew time.Duration
 	p := newPostgres(func() time.Time { return time.Now().Add(skew) })
 	held := map[types.UID]segment.Session{}
@@ -82,6 +83,7 @@ func asStore(*testing.T) storetest.Fixture {
 	return storetest.Fixture{
 		Store: p.store, Namespace: namespace,
 		Admit: func(t testing.TB, s contract.Snapshot) {
+			t.Helper()
 			if err := p.Admit(ctx, ledger.Admission{Snapshot: s}); err != nil {
 				t.Fatal(err)
 			}

@@ -329,7 +329,7 @@ func (p *process) think(t segment.Think) error {
 		return p.cause
 	case cut != nil:
 		p.unbooked = append(p.unbooked, usage)
-		return nil
+		return nil //nolint:nilerr // a cut is no fault of the model
 	case reply.fault == nil:
 		p.w.laws.answered(p)
 		return p.append(reply.answer, usage)

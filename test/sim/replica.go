@@ -537,7 +537,7 @@ func (r *replica) sweep(c *routine) (time.Time, error) {
 		return again, nil //nolint:nilerr // as the Sweeper: at the next turn
 	}
 	if r.write(c, "cancel what has no object", func() error { return r.w.pg.Cancel(ctx, runUID) }) != nil {
-		return again, nil
+		return again, nil //nolint:nilerr // as above
 	}
 	_ = r.write(c, "finish what has no object", func() error {
 		_, err := r.w.pg.Finish(ctx, runUID, lifecycle.End{Phase: v1alpha1.RunCancelled, Code: v1alpha1.ReasonCancelled, Message: "its object was deleted"})

@@ -232,7 +232,7 @@ func (w *world) gather() {
 			continue
 		}
 		if !p.wake.After(w.now) {
-			w.add(w.say(p.name, ": ", p.doing), func() { p.routine.resume() })
+			w.add(w.say(p.name, ": ", p.doing), func() { p.resume() })
 		}
 		if !p.beatAt.IsZero() && !p.beatAt.After(w.now) {
 			w.add(w.say(p.name, ": beats"), p.beat)

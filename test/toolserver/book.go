@@ -68,7 +68,7 @@ func ReadBook(name string) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // only read
 	var lines []Line
 	for r := bufio.NewReader(f); ; {
 		b, err := r.ReadBytes('\n')

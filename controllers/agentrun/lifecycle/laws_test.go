@@ -339,8 +339,12 @@ func everyAdmission(ends []*End) iter.Seq[*Admission] {
 	waiting := &contract.Outcome{Yield: contract.YieldWaiting, Wait: &contract.Wait{Asks: []contract.Ask{ask(0, 1), ask(1, 2)}}}
 	inboxes := [][]contract.Delivery{nil, {answered(1, 0, 1, 1, v1alpha1.ApprovalApproved)}, {answered(1, 1, 1, 2, v1alpha1.ApprovalDenied)}}
 	words := [][]contract.Delivery{
-		nil, {answered(2, 0, 1, 1, v1alpha1.ApprovalApproved)}, {spoken(1, v1alpha1.ApprovalRetry)}, {spoken(1, v1alpha1.ApprovalRetry), spoken(2, v1alpha1.ApprovalHappened)},
-		{spoken(2, v1alpha1.ApprovalRetry)}, {spoken(2, v1alpha1.ApprovalExpired)},
+		nil,
+		{answered(2, 0, 1, 1, v1alpha1.ApprovalApproved)},
+		{spoken(1, v1alpha1.ApprovalRetry)},
+		{spoken(1, v1alpha1.ApprovalRetry), spoken(2, v1alpha1.ApprovalHappened)},
+		{spoken(2, v1alpha1.ApprovalRetry)},
+		{spoken(2, v1alpha1.ApprovalExpired)},
 	}
 	tries := [][]Attempt{nil}
 	for segment := range 3 {

@@ -22,8 +22,16 @@ func TestNamesAreLegalOneQuestionsAndTellTheirOrdinal(t *testing.T) {
 	for _, name := range []string{"a", "a-gate", "a-gate-r3", "a-t0c0-gate-s2-r1", "a-ask3", strings.Repeat("x.", 126) + "x"} {
 		for _, uid := range []types.UID{"u1", "u2"} {
 			run := &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid + types.UID(name)}}
-			for _, k := range []lifecycle.RequestKey{{Seat: 1}, {Seat: 1, Ordinal: 12}, {Seat: 2}, {Seat: 2, Ordinal: 1}, {Turn: 9999, Index: 63, Seat: 5, Ordinal: 99}, {Turn: 1, Index: 1, Seat: 1},
-				{Type: v1alpha1.ApprovalIndeterminate, Seat: 1}, {Type: v1alpha1.ApprovalIndeterminate, Seat: 1, Ordinal: 12}} {
+			for _, k := range []lifecycle.RequestKey{
+				{Seat: 1},
+				{Seat: 1, Ordinal: 12},
+				{Seat: 2},
+				{Seat: 2, Ordinal: 1},
+				{Turn: 9999, Index: 63, Seat: 5, Ordinal: 99},
+				{Turn: 1, Index: 1, Seat: 1},
+				{Type: v1alpha1.ApprovalIndeterminate, Seat: 1},
+				{Type: v1alpha1.ApprovalIndeterminate, Seat: 1, Ordinal: 12},
+			} {
 				got := Name(run, k)
 				if errs := validation.IsDNS1123Subdomain(got); len(errs) > 0 || len(got) > 80 || seen[got] || ordinal(got) != k.Ordinal {
 					t.Errorf("%s of %s, %+v: %v, seen %t, ordinal %d", got, name, k, errs, seen[got], ordinal(got))

@@ -27,12 +27,12 @@ func TestAgent(t *testing.T) {
 		return given.Endpoint("team", url, change...)
 	}
 	defaults := v1alpha1.CompiledAgent{
-		Model:           v1alpha1.CompiledModel{Name: given.Model, Endpoint: endpoint().Spec},
-		Instructions:    "You sort support tickets.",
-		OnToolFailure:   v1alpha1.ToolFailureTellModel,
-		Limits:          v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
-		Segment:         v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
-		Retry:           v1alpha1.Retry{MaxAttempts: 5, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},
+		Model:         v1alpha1.CompiledModel{Name: given.Model, Endpoint: endpoint().Spec},
+		Instructions:  "You sort support tickets.",
+		OnToolFailure: v1alpha1.ToolFailureTellModel,
+		Limits:        v1alpha1.Limits{Segments: 20, Turns: 40, ToolCalls: 40, ActiveSeconds: 1800},
+		Segment:       v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
+		Retry:         v1alpha1.Retry{MaxAttempts: 5, BaseSeconds: 1, CapSeconds: 60, MaxRetryAfterSeconds: 60},
 	}
 	defaults.Model.Endpoint.Timeouts = v1alpha1.ModelTimeouts{FirstTokenSeconds: 120, IdleSeconds: 60, TotalSeconds: 600}
 	problem := func(reason, message string) *Problem { return &Problem{reason, message} }

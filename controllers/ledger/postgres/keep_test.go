@@ -114,9 +114,9 @@ func left(g grown, before map[string]int) map[string]int {
 // everything of a tree is there that is not old; in the end nothing is left of what is.
 func TestOnlyOldTreesAreDeleted(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+	r := rand.New(rand.NewPCG(seed, 0))
 	w := newWorld(t)
 	ages := []time.Duration{-1, 0, day, 29 * day, 31 * day, 399 * day, 401 * day, 500 * day}
 	var trees []grown
@@ -197,7 +197,7 @@ func (w *world) sweepSome(t *testing.T, r *rand.Rand, interrupted bool, step fun
 // TestWhatIsNotOldIsNotDeletedThoughItIsAskedFor is about a tree that was old when it was listed.
 func TestWhatIsNotOldIsNotDeletedThoughItIsAskedFor(t *testing.T) {
 	t.Parallel()
-	w, r := newWorld(t), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not for secrets
+	w, r := newWorld(t), rand.New(rand.NewPCG(1, 2))
 	for name, ages := range map[string][]time.Duration{
 		"a run that goes on":             {-1},
 		"a run that has just ended":      {0},
@@ -251,7 +251,7 @@ func TestAKeyIsRememberedAsLongAsItsRun(t *testing.T) {
 // TestALockedRowIsLeftForTheNextTime: a login may lock rows of its own, and keeps nobody waiting.
 func TestALockedRowIsLeftForTheNextTime(t *testing.T) {
 	t.Parallel()
-	w, r := newWorld(t), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not for secrets
+	w, r := newWorld(t), rand.New(rand.NewPCG(1, 2))
 	g := w.grow(t, r, 500*day)
 	tx, err := w.super.Begin(t.Context())
 	ok(t, err)

@@ -90,6 +90,7 @@ type Mark struct {
 // What was written.
 type What string
 
+// Each is the witness's word for a write.
 const (
 	Claimed What = "claim"   // a generation was taken by a segment
 	Entered What = "entry"   // an entry of the transcript

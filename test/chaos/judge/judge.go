@@ -179,6 +179,7 @@ func (t trial) judge(over time.Time, succeeded bool) {
 			settled = append(settled, m)
 		case Altered:
 			t.broken(Resettled, m.At, "generation %d", m.Generation)
+		case Claimed, Entered, Yielded, Final, Ending, Told, Tried: // not about calls
 		}
 	}
 	if len(settled) > 1 {
@@ -268,6 +269,7 @@ func fence(b Books, marks map[string][]Mark, tell teller) {
 					tell(Backwards, run, m.At, "%s under generation %d after %d", m.What, m.Generation, newest)
 				}
 				newest = max(newest, m.Generation)
+			case Ending, Told, Tried: // under no generation
 			}
 		}
 	}
