@@ -25,7 +25,7 @@ func Run(ctx context.Context, o Options, dir, repo string, log func(string, ...a
 	if err == nil && o.Report != "" {
 		err = keep(o.Report, r)
 	}
-	return r, errors.Join(err, w.end())
+	return r, errors.Join(err, w.end()) //nolint:contextcheck // it ends whatever has ended already
 }
 
 func keep(name string, what any) error {

@@ -55,13 +55,13 @@ func begin(ctx context.Context, dir, repo string, log func(string, ...any)) (*wo
 	w := &world{Cluster: c, book: filepath.Join(dir, "book.jsonl"), log: log}
 	for _, step := range []func(context.Context) error{c.Install, w.connect, w.testify, w.serve} {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, w.end())
+			return nil, errors.Join(err, w.end()) //nolint:contextcheck // it ends whatever has ended already
 		}
 	}
 	return w, nil
 }
 
-func (w *world) end() error { //nolint:contextcheck // it ends what has to end, whatever has ended already
+func (w *world) end() error {
 	if w.tools != nil {
 		_ = w.tools.Process.Kill()
 		_ = w.tools.Wait()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,9 @@ type postgres struct {
 	store *memory.Store
 	now   func() time.Time
 	// twice is a planted bug: the last end counts.
-	twice       bool
+	twice bool
+	// ends is for the suite, which ends a run from many sides at once.
+	ends        sync.Mutex
 	first, last *ledger.End
 	// versions is how many versions the policy has.
 	versions int
@@ -48,8 +51,8 @@ func (p *postgres) Look(ctx context.Context, run types.UID) (*ledger.Record, err
 	if err != nil || rec == nil {
 		return rec, err
 	}
-	if p.last != nil {
-		rec.End = p.last
+	if last := p.overwritten(); last != nil {
+		rec.End = last
 	}
 	row, _ := p.store.Row(run)
 	rec.Waits, rec.Active, rec.Entries, rec.Settled = row.Waits, row.Active, int64(row.Entries), int64(row.Settled)
@@ -110,6 +113,8 @@ func (p *postgres) Cancel(ctx context.Context, run types.UID) error {
 
 func (p *postgres) Finish(ctx context.Context, run types.UID, e ledger.End) (ledger.End, error) {
 	end, err := p.Ledger.Finish(ctx, run, e)
+	p.ends.Lock()
+	defer p.ends.Unlock()
 	if err == nil {
 		p.store.Finish(run)
 		p.first = &end
@@ -123,10 +128,19 @@ func (p *postgres) Finish(ctx context.Context, run types.UID, e ledger.End) (led
 
 // end is how the run has ended, or nil.
 func (p *postgres) end() *ledger.End {
-	if p.last != nil {
-		return p.last
+	if last := p.overwritten(); last != nil {
+		return last
 	}
+	p.ends.Lock()
+	defer p.ends.Unlock()
 	return p.first
+}
+
+// overwritten is the end that was written in the place of the first, or nil.
+func (p *postgres) overwritten() *ledger.End {
+	p.ends.Lock()
+	defer p.ends.Unlock()
+	return p.last
 }
 
 func (p *postgres) Unprovision(ctx context.Context, namespace types.UID) error {
