@@ -47,6 +47,7 @@ status:
   finishedAt: "2026-12-01T10:00:01Z"
   activeSeconds: 1
   usage: {turns: 1, toolCalls: 1, inputTokens: 10, cachedInputTokens: 5, outputTokens: 3, cost: "0.0182"}
+  memory: {attempt: 1, entries: 4, callsBegun: 2, callsSettled: 1, decisions: 1}
   result: {text: Hello., partialReason: LimitReached, completeness: Whole, bytes: 6, digest: "` + digest + `"}
   error: {code: RequestRefused, message: The endpoint answered 400.}
 `, `
