@@ -168,13 +168,21 @@ func TestARunOfOneSegmentCostsFewWrites(t *testing.T) {
 func TestAFurtherSegmentCostsFewWrites(t *testing.T) {
 	t.Parallel()
 	s := tell(t, slow(part("one ")), slow(part("two ")), answer("three")).setUp(given.Slices())
-	s.start("counted")
+	s.start("warm-up") // the first run of a namespace makes its Secret too, and may wait for the definition
+	s.finished("warm-up")
+	s.start("counted", given.Task("counted"))
 	s.want(s.finished("counted"), v1alpha1.RunSucceeded, v1alpha1.ReasonCompleted)
 	s.told("counted", v1alpha1.ReasonCompleted)
 	writes := managerWrites(t, s.namespace, "counted")
 	t.Logf("%d writes: %s", len(writes), strings.Join(writes, ", "))
-	if most := 8 + 2*5; len(s.jobs()) != 3 || len(writes) > most {
-		t.Errorf("%d API writes for %d segments, at most %d are promised for three", len(writes), len(s.jobs()), most)
+	segments := 0
+	for _, w := range writes {
+		if w == "create jobs" {
+			segments++
+		}
+	}
+	if most := 8 + 2*5; segments != 3 || len(writes) > most {
+		t.Errorf("%d API writes for %d segments, at most %d are promised for three", len(writes), segments, most)
 	}
 }
 
