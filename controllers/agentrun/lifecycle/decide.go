@@ -332,8 +332,10 @@ var (
 	stopped = AttemptEnd{Class: Stopped, Message: "its run has ended"}
 )
 
+// start begins an attempt and looks again before long: the Job may have been there already, of a manager that was killed, and have
+// ended before anybody watched it.
 func (o Observed) start(k AttemptKey) Decision {
-	d := starting(k.Segment, "", o.Now.Add(StartWithin))
+	d := starting(k.Segment, "", o.Now.Add(Patience))
 	d.Do = []Effect{Start{k}}
 	return d
 }

@@ -60,7 +60,7 @@ func again(attempt int) Decision {
 	return Decision{
 		Do:     []Effect{Start{AttemptKey{Attempt: attempt}}},
 		Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
-		Wake:   noon.Add(StartWithin),
+		Wake:   noon.Add(Patience),
 	}
 }
 
@@ -122,7 +122,7 @@ func TestDecide(t *testing.T) {
 			want: Decision{
 				Do:     []Effect{Start{first}},
 				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
-				Wake:   noon.Add(StartWithin),
+				Wake:   noon.Add(Patience),
 			},
 		},
 		"an attempt whose Job was not created is begun again under its name": {
@@ -130,7 +130,7 @@ func TestDecide(t *testing.T) {
 			want: Decision{
 				Do:     []Effect{Start{first}},
 				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
-				Wake:   noon.Add(StartWithin),
+				Wake:   noon.Add(Patience),
 			},
 		},
 		"a Job that the API server refuses is reported with what it says, and asked for again": {
@@ -235,7 +235,7 @@ func TestDecide(t *testing.T) {
 			want: Decision{
 				Do:     []Effect{Start{AttemptKey{Segment: 1}}},
 				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 1 waits for its pod"},
-				Wake:   noon.Add(StartWithin),
+				Wake:   noon.Add(Patience),
 			},
 		},
 		"a ceiling with a partial result succeeds": {
@@ -265,7 +265,7 @@ func TestDecide(t *testing.T) {
 			want: Decision{
 				Do:     []Effect{Start{AttemptKey{Attempt: 1}}},
 				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
-				Wake:   noon.Add(time.Minute).Add(StartWithin),
+				Wake:   noon.Add(time.Minute).Add(Patience),
 			},
 		},
 		"an attempt waits for the instant that the last one asked for": {
@@ -289,7 +289,7 @@ func TestDecide(t *testing.T) {
 			want: Decision{
 				Do:     []Effect{Start{AttemptKey{Attempt: 3}}},
 				Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 0 waits for its pod"},
-				Wake:   noon.Add(time.Hour).Add(StartWithin),
+				Wake:   noon.Add(time.Hour).Add(Patience),
 			},
 		},
 		"segments that do not reach the ledger for long end the run": {

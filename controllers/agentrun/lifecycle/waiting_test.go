@@ -84,7 +84,7 @@ func TestDecideAboutARunThatWaits(t *testing.T) {
 	next := Decision{
 		Do:     []Effect{Start{AttemptKey{Segment: 1}}},
 		Report: Report{Phase: v1alpha1.RunRunning, Reason: v1alpha1.ReasonStarting, Message: "segment 1 waits for its pod"},
-		Wake:   noon.Add(StartWithin),
+		Wake:   noon.Add(Patience),
 	}
 	tests := map[string]struct {
 		given    *Admission
