@@ -34,7 +34,6 @@ const (
 	decide  = "controllers/agentrun/lifecycle/decide.go"
 	waiting = "controllers/agentrun/lifecycle/waiting.go"
 	act     = "controllers/agentrun/act.go"
-	observe = "controllers/agentrun/observe.go"
 
 	ofStore     = "./runtime/store/postgres"
 	ofTool      = "./runtime/tool"
@@ -110,11 +109,6 @@ var List = []Mutant{
 		Package: ofTool, Test: "Test",
 	},
 	{
-		Name: "settle-twice", Bug: "the result of a call can be changed",
-		Edits:   []Edit{{calls, "(run.run_uid, run.lane, $4::int, $5::int) AND k.settled_at IS NULL\n)", "(run.run_uid, run.lane, $4::int, $5::int)\n)"}},
-		Package: ofStore, Test: "TestStore",
-	},
-	{
 		Name: "begin-although-cancelled", Bug: "a call begins after the cancel was committed",
 		Edits:   []Edit{{calls, "c.cancelled_at IS NULL AS wanted", "true AS wanted"}},
 		Package: ofStore, Test: "TestStore",
@@ -165,11 +159,6 @@ var List = []Mutant{
 		Name: "forget-retry-after", Bug: "what the endpoint asked to wait is not carried over an attempt",
 		Edits:   []Edit{{decide, "		e.NotBefore = o.Now.Add(o.Sighting.Pause)\n", "		e.NotBefore = o.Now\n"}},
 		Package: ofLifecycle, Test: "TestDecide",
-	},
-	{
-		Name: "start-what-exists", Bug: "a Job that is gone is taken for one that was never created",
-		Edits:   []Edit{{observe, "	unwritten := a.Job == \"\"\n", "	unwritten := true\n"}},
-		Package: ofManager, Test: "Test",
 	},
 	{
 		Name: "job-before-its-row", Bug: "a Job is created before the ledger knows of its attempt",
