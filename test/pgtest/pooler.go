@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -40,7 +39,7 @@ type Pooler struct {
 	dir     string
 	account *account
 	process *os.Process
-	ended   chan struct{}
+	ended   <-chan struct{}
 }
 
 // NewPooler starts pgbouncer before the server of the DSN, which is a superuser's. It ends with the test. Where there is no
@@ -141,17 +140,8 @@ func (p *Pooler) start(binary string, server *pgx.ConnConfig) error {
 	c.SysProcAttr = p.account.attributes()
 	bind(c.SysProcAttr, syscall.SIGKILL)
 	c.Dir, c.Stdout, c.Stderr = p.dir, log, log
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // what is bound ends with the thread that started it
-		err := c.Start()
-		started <- err
-		if err == nil {
-			_ = c.Wait()
-		}
-		close(ended)
-	}()
-	if err := <-started; err != nil {
+	ended, err := startBound(c)
+	if err != nil {
 		return err
 	}
 	p.process, p.ended = c.Process, ended

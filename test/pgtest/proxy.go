@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -16,34 +14,24 @@ type Proxy struct {
 	// DSN leads through the proxy.
 	DSN string
 
-	server   string
-	listener net.Listener
-	ready    atomic.Int64 // ReadyForQuery outside a transaction
-	started  atomic.Int64 // sessions, each of which begins with one
-	lose     atomic.Int64 // counts down to the transaction that is not answered
-	sent     atomic.Int64 // bytes from client to server
-	refuse   atomic.Bool
-	silent   atomic.Bool
-	mu       sync.Mutex
-	open     map[net.Conn]struct{}
+	*relay
+	ready   atomic.Int64 // ReadyForQuery outside a transaction
+	started atomic.Int64 // sessions, each of which begins with one
+	lose    atomic.Int64 // counts down to the transaction that is not answered
+	sent    atomic.Int64 // bytes from client to server
+	refuse  atomic.Bool
+	silent  atomic.Bool
 }
 
 // NewProxy makes a proxy to where the DSN leads. The DSN must be one of this package, without TLS.
 func NewProxy(t testing.TB, dsn string) *Proxy {
 	t.Helper()
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Proxy{server: u.Host, listener: l, open: map[net.Conn]struct{}{}}
-	u.Host = l.Addr().String()
-	p.DSN = u.String()
-	go p.serve()
-	t.Cleanup(func() { _ = l.Close(); p.Cut() })
+	r, through := newRelay(t, dsn)
+	p := &Proxy{DSN: through, relay: r}
+	go p.serve(func() bool { return !p.refuse.Load() }, func(client, server net.Conn, end func()) {
+		go func() { _, _ = io.Copy(io.MultiWriter((*counter)(&p.sent), server), client); end() }()
+		go func() { p.answers(client, server); end() }()
+	})
 	return p
 }
 
@@ -64,44 +52,7 @@ func (p *Proxy) Refuse(yes bool) { p.refuse.Store(yes) }
 func (p *Proxy) Silence(yes bool) { p.silent.Store(yes) }
 
 // Cut closes all connections.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.open {
-		_ = c.Close()
-	}
-}
-
-func (p *Proxy) serve() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		if p.refuse.Load() {
-			_ = client.Close()
-			continue
-		}
-		server, err := net.Dial("tcp", p.server)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.open[client], p.open[server] = struct{}{}, struct{}{}
-		p.mu.Unlock()
-		end := func() {
-			_ = client.Close()
-			_ = server.Close()
-			p.mu.Lock()
-			delete(p.open, client)
-			delete(p.open, server)
-			p.mu.Unlock()
-		}
-		go func() { _, _ = io.Copy(io.MultiWriter((*counter)(&p.sent), server), client); end() }()
-		go func() { p.answers(client, server); end() }()
-	}
-}
+func (p *Proxy) Cut() { p.cut() }
 
 // answers passes on what the server says, up to and including each ReadyForQuery at once.
 func (p *Proxy) answers(client io.Writer, server io.Reader) {

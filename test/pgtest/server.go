@@ -44,7 +44,7 @@ type Server struct {
 	port     int
 
 	process *os.Process
-	ended   chan struct{}
+	ended   <-chan struct{}
 }
 
 // Start makes a new server and starts it. A server that EKIDEN_TEST_DSN names is not made, only used.
@@ -131,18 +131,8 @@ func (s *Server) Up() error {
 	bind(c.SysProcAttr, syscall.SIGQUIT) // at once, without a checkpoint
 	c.Dir, c.Stdout, c.Stderr = s.dir, log, log
 
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		// The server ends with the thread that started it, so this goroutine keeps the thread for as long.
-		runtime.LockOSThread()
-		err := c.Start()
-		started <- err
-		if err == nil {
-			_ = c.Wait()
-		}
-		close(ended)
-	}()
-	if err := <-started; err != nil {
+	ended, err := startBound(c)
+	if err != nil {
 		return fmt.Errorf("starting postgres: %w", err)
 	}
 	s.process, s.ended = c.Process, ended

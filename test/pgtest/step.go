@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"net/url"
 	"sync"
 	"testing"
 )
@@ -15,11 +14,9 @@ type Stepper struct {
 	// DSN leads through the stepper.
 	DSN string
 
-	server   string
-	listener net.Listener
-	mu       sync.Mutex
-	open     map[net.Conn]struct{}
-	next     *Stop
+	*relay
+	// next is guarded by the relay's lock.
+	next *Stop
 }
 
 // Stop is where one transaction stops.
@@ -37,19 +34,13 @@ type Stop struct {
 // NewStepper makes a stepper to where the DSN leads. The DSN must be one of this package, without TLS.
 func NewStepper(t testing.TB, dsn string) *Stepper {
 	t.Helper()
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Stepper{server: u.Host, listener: l, open: map[net.Conn]struct{}{}}
-	u.Host = l.Addr().String()
-	s.DSN = u.String()
-	go s.serve()
-	t.Cleanup(func() { _ = l.Close(); s.cut() })
+	r, through := newRelay(t, dsn)
+	s := &Stepper{DSN: through, relay: r}
+	go s.serve(func() bool { return true }, func(client, server net.Conn, end func()) {
+		done := make(chan bool, 64)
+		go func() { answers(client, server, done); close(done); end() }()
+		go func() { s.statements(server, client, done); end() }()
+	})
 	return s
 }
 
@@ -74,42 +65,6 @@ func (s *Stepper) Disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = nil
-}
-
-func (s *Stepper) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.open {
-		_ = c.Close()
-	}
-}
-
-func (s *Stepper) serve() {
-	for {
-		client, err := s.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", s.server)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		s.mu.Lock()
-		s.open[client], s.open[server] = struct{}{}, struct{}{}
-		s.mu.Unlock()
-		end := func() {
-			_ = client.Close()
-			_ = server.Close()
-			s.mu.Lock()
-			delete(s.open, client)
-			delete(s.open, server)
-			s.mu.Unlock()
-		}
-		done := make(chan bool, 64)
-		go func() { answers(client, server, done); close(done); end() }()
-		go func() { s.statements(server, client, done); end() }()
-	}
 }
 
 // stop takes the stop that is meant for a transaction that begins now.
