@@ -129,9 +129,9 @@ func TestOnlyOldTreesAreDeleted(t *testing.T) {
 		g := w.grow(t, r, of...)
 		trees, before[g.root] = append(trees, g), w.rows(t, g)
 	}
-	steps := 0
-	for interruptions := 0; ; interruptions++ {
-		if w.sweepSome(t, r, interruptions < 40, func() {
+	steps, interruptions := 0, 0
+	for ; ; interruptions++ {
+		if w.sweepSome(t, 1+r.IntN(3), func() {
 			steps++
 			g := trees[r.IntN(len(trees))]
 			got, want := w.rows(t, g), left(g, before[g.root])
@@ -144,9 +144,14 @@ func TestOnlyOldTreesAreDeleted(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d steps", steps)
+	t.Logf("%d steps, %d interruptions", steps, interruptions)
+	deleted := map[string]int{}
 	for _, g := range trees {
-		if diff := cmp.Diff(left(g, before[g.root]), w.rows(t, g)); diff != "" {
+		after := left(g, before[g.root])
+		for table, n := range before[g.root] {
+			deleted[table] += n - after[table]
+		}
+		if diff := cmp.Diff(after, w.rows(t, g)); diff != "" {
 			t.Errorf("tree %v (-want +got):\n%s", g.ages, diff)
 		}
 		for i, run := range g.runs { // what is left can be looked at
@@ -157,13 +162,21 @@ func TestOnlyOldTreesAreDeleted(t *testing.T) {
 			}
 		}
 	}
-	if steps < 20 {
-		t.Errorf("only %d steps", steps)
+	for table, n := range deleted {
+		if n > rowsAStep*steps {
+			t.Errorf("%d rows of %s went in %d steps", n, table, steps)
+		}
+	}
+	if interruptions == 0 {
+		t.Error("nothing was interrupted")
 	}
 }
 
-// sweepSome deletes what is old, two rows of a table at a time. It gives up at random, and reports whether it did not.
-func (w *world) sweepSome(t *testing.T, r *rand.Rand, interrupted bool, step func()) (done bool) {
+// rowsAStep is how many rows of a table may go at a time: few, so that there are many moments between.
+const rowsAStep = 2
+
+// sweepSome deletes what is old, a few rows at a time. It is interrupted after so many steps, and reports whether it was done before.
+func (w *world) sweepSome(t *testing.T, steps int, step func()) (done bool) {
 	t.Helper()
 	for what, keep := range map[ledger.Kept]time.Duration{ledger.Sessions: keepSessions, ledger.Runs: keepRuns} {
 		var last ledger.Tree
@@ -178,10 +191,10 @@ func (w *world) sweepSome(t *testing.T, r *rand.Rand, interrupted bool, step fun
 				roots = append(roots, o.Root)
 			}
 			for {
-				n, err := w.Drop(t.Context(), what, keep, roots, 2)
+				n, err := w.Drop(t.Context(), what, keep, roots, rowsAStep)
 				ok(t, err)
 				step()
-				if interrupted && r.IntN(5) == 0 {
+				if steps--; steps == 0 {
 					return false
 				}
 				if n.Total() == 0 {
