@@ -78,11 +78,7 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun, f foun
 			return nil, err
 		}
 		o.Now = rec.Now
-		o.Admission = &lifecycle.Admission{
-			Terms: rec.Terms, Seed: string(run.UID), Held: rec.Memory(), SetBack: rec.SetBack, CancelledAt: rec.CancelledAt, End: rec.End,
-			Attempts: rec.Attempts, Outcome: rec.Outcome, LapsesAt: rec.LapsesAt,
-			OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits,
-		}
+		o.Admission = rec.Admission(run.UID)
 		if o.Requests, err = r.requests(ctx, run, rec); err != nil {
 			return nil, err
 		}

@@ -138,6 +138,8 @@ type Record struct {
 
 	SnapshotDigest string
 	Terms          contract.Terms
+	// Unreadable says why the terms cannot be read, which another version wrote. Empty if they can.
+	Unreadable string
 
 	// CancelledAt is when the cancel was committed; zero if it was not.
 	CancelledAt time.Time
@@ -179,6 +181,14 @@ type Pulse struct {
 	Count   int64
 	SetBack bool
 	Runs    int
+}
+
+// Admission is what the run's state machine decides by. The seed is the run's UID.
+func (r *Record) Admission(seed types.UID) *lifecycle.Admission {
+	return &lifecycle.Admission{
+		Terms: r.Terms, Unreadable: r.Unreadable, Seed: string(seed), Held: r.Memory(), SetBack: r.SetBack, CancelledAt: r.CancelledAt, End: r.End,
+		Attempts: r.Attempts, Outcome: r.Outcome, OutcomeAt: r.OutcomeAt, LapsesAt: r.LapsesAt, Inbox: r.Inbox, Waits: r.Waits,
+	}
 }
 
 // Memory is how far the run has come.

@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -36,6 +37,28 @@ func TestSnapshot(t *testing.T) {
 	} {
 		if _, err := contract.DecodeSnapshot([]byte(stored)); !errors.Is(err, contract.ErrSchema) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTermsOfAnotherVersion: those that are older than their number are read, those of a later form never half.
+func TestTermsOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	want := contract.Snapshot{Agent: v1alpha1.CompiledAgent{Limits: v1alpha1.Limits{Turns: 4}}}.Terms()
+	body, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const number = `"schema":1,`
+	for name, stored := range map[string]string{"of this version": string(body), "without a number": strings.Replace(string(body), number, "", 1)} {
+		got, err := contract.DecodeTerms([]byte(stored))
+		if got.Schema = want.Schema; err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for name, stored := range map[string]string{"a later schema": strings.Replace(string(body), number, `"schema":2,`, 1), "half": string(body[:len(body)/2])} {
+		if got, err := contract.DecodeTerms([]byte(stored)); !errors.Is(err, contract.ErrSchema) || got.Limits.Turns != 0 {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }
@@ -86,7 +109,7 @@ func TestTermsSayWhatToMount(t *testing.T) {
 		{Name: "a", TLS: tls("tools-ca")}, {Name: "b", Credentials: v1alpha1.Credentials{SecretRef: key("b")}}, {Name: "c", TLS: tls("tools-ca")},
 	}
 	want := contract.Terms{
-		Credential: key("llm"), Tools: []contract.ToolCredential{{Server: "b", Key: key("b")}},
+		Schema: contract.TermsSchema, Credential: key("llm"), Tools: []contract.ToolCredential{{Server: "b", Key: key("b")}},
 		CABundles: []contract.CABundle{{File: "model/ca.crt", Key: key("model-ca")}, {File: "tools/a/ca.crt", Key: key("tools-ca")}, {File: "tools/c/ca.crt", Key: key("tools-ca")}},
 	}
 	if diff := cmp.Diff(want, s.Terms()); diff != "" {

@@ -1,14 +1,21 @@
 package contract
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 )
 
+// TermsSchema is the schema of the terms this version writes. It also reads those that carry no number: they are older than it.
+const TermsSchema = 1
+
 // Terms are what the manager needs of a snapshot each time it looks at a run. They are stored
 // beside it so that a look does not read the whole snapshot.
 type Terms struct {
+	// Schema is TermsSchema.
+	Schema  int                    `json:"schema"`
 	Limits  v1alpha1.Limits        `json:"limits"`
 	Segment v1alpha1.SegmentTimers `json:"segment"`
 	Retry   v1alpha1.Retry         `json:"retry"`
@@ -35,6 +42,18 @@ type ToolCredential struct {
 	Key    v1alpha1.KeyReference `json:"key"`
 }
 
+// DecodeTerms reads stored terms. The error is ErrSchema for a schema this version does not know.
+func DecodeTerms(body []byte) (Terms, error) {
+	var t Terms
+	if err := json.Unmarshal(body, &t); err != nil {
+		return Terms{}, fmt.Errorf("%w: terms do not parse: %w", ErrSchema, err)
+	}
+	if t.Schema != 0 && t.Schema != TermsSchema {
+		return Terms{}, fmt.Errorf("%w: terms have schema %d, this version reads %d", ErrSchema, t.Schema, TermsSchema)
+	}
+	return t, nil
+}
+
 // PodTime is the last bound on a pod: the wait for an earlier claim to lapse, its first act or its hard timer, whichever
 // is longer, and the saving. Whatever keeps to its own timers never meets it.
 func (t Terms) PodTime() time.Duration {
@@ -45,7 +64,7 @@ func (t Terms) PodTime() time.Duration {
 func (s Snapshot) Terms() Terms {
 	e := s.Agent.Model.Endpoint
 	t := Terms{
-		Limits: s.Agent.Limits, Segment: s.Agent.Segment, Retry: s.Agent.Retry,
+		Schema: TermsSchema, Limits: s.Agent.Limits, Segment: s.Agent.Segment, Retry: s.Agent.Retry,
 		ActSeconds: e.Timeouts.TotalSeconds, Credential: e.Credentials.SecretRef, Revision: s.Revision,
 	}
 	t.trust(ModelCA, e.TLS)

@@ -126,13 +126,7 @@ func (s story) finish(t *testing.T, r *bare.Run) {
 func decided(t *testing.T, r *bare.Run) lifecycle.Decision {
 	t.Helper()
 	rec := r.Look(t)
-	return lifecycle.Decide(lifecycle.Observed{
-		Now: rec.Now.Add(time.Hour), Held: true,
-		Admission: &lifecycle.Admission{
-			Terms: rec.Terms, Seed: string(r.UID), CancelledAt: rec.CancelledAt, End: rec.End, Attempts: rec.Attempts,
-			Outcome: rec.Outcome, OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits, LapsesAt: rec.LapsesAt,
-		},
-	})
+	return lifecycle.Decide(lifecycle.Observed{Now: rec.Now.Add(time.Hour), Held: true, Admission: rec.Admission(r.UID)})
 }
 
 func connect(t *testing.T, r *bare.Run) *pgx.Conn {

@@ -4,5 +4,5 @@
 // something, as that release wrote them. A test puts them back and carries the run to its end. No file is ever changed; a release
 // whose stored form differs from that of the one before adds its own:
 //
-//	go test ./test/corpus -record v0.2
+//	go test ./test/corpus -run Stored -record v0.3
 package corpus

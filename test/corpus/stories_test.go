@@ -45,7 +45,9 @@ var (
 )
 
 // closed is what a manager does about an attempt that has left an outcome.
-var closed = lifecycle.Close{AttemptKey: first, End: lifecycle.AttemptEnd{Class: lifecycle.Yielded, Message: "it left an outcome"}}
+func closed(k ledger.AttemptKey) lifecycle.Close {
+	return lifecycle.Close{AttemptKey: k, End: lifecycle.AttemptEnd{Class: lifecycle.Yielded, Message: "it left an outcome"}}
+}
 
 func stories() map[string]story {
 	return map[string]story{
@@ -56,7 +58,7 @@ func stories() map[string]story {
 				stop := make(chan struct{})
 				r.Segment(t, first, closing{segmenttest.Script(segmenttest.Cut("The first \"half\" \u00e9 \u2028 ")), stop}, stop)
 			},
-			then: closed, goes: second, model: segmenttest.Script(segmenttest.Says("and the second.")),
+			then: closed(first), goes: second, model: segmenttest.Script(segmenttest.Says("and the second.")),
 			result: "The first \"half\" \u00e9 \u2028 and the second.", read: []string{"Order what is missing.", "The first \"half\""},
 		},
 		"killed-between-two-turns": {
@@ -97,13 +99,26 @@ func stories() map[string]story {
 			goes: again, model: segmenttest.Script(segmenttest.Says("It is ordered.")), calls: []string{`order{"n":0}`},
 			result: "It is ordered.", read: []string{"done"},
 		},
+		"in-doubt-and-asked": {
+			leave: inDoubt, then: closed(again), decide: resolves(v1alpha1.ApprovalHappened), goes: second,
+			model: segmenttest.Script(segmenttest.Says("It was ordered.")), result: "It was ordered.", read: []string{"alice", "not today"},
+		},
+		"in-doubt-and-told-to-try-again": {
+			leave: func(t *testing.T, r *bare.Run) {
+				t.Helper()
+				inDoubt(t, r)
+				resolves(v1alpha1.ApprovalRetry)(t, r)
+			},
+			then: closed(again), goes: second, model: segmenttest.Script(segmenttest.Says("It is ordered.")), calls: []string{`order{"n":0}`},
+			result: "It is ordered.", read: []string{"done"},
+		},
 		"parked-and-approved": {
 			leave: func(t *testing.T, r *bare.Run) {
 				t.Helper()
 				r.Admit(t, r.Snapshot(), contract.PolicySet{})
 				r.Segment(t, first, segmenttest.Script(bare.Calls("look", "order")), nil)
 			},
-			then: closed, decide: decides(v1alpha1.ApprovalApproved, 1, 1), goes: second,
+			then: closed(first), decide: decides(v1alpha1.ApprovalApproved, 1, 1), goes: second,
 			model: segmenttest.Script(segmenttest.Says("It is ordered.")), calls: []string{`order{"n":1}`}, result: "It is ordered.", read: []string{"done"},
 		},
 		"parked-and-denied": {
@@ -112,7 +127,7 @@ func stories() map[string]story {
 				r.Admit(t, r.Snapshot(), contract.PolicySet{})
 				r.Segment(t, first, segmenttest.Script(bare.Calls("look", "order")), nil)
 			},
-			then: closed, decide: decides(v1alpha1.ApprovalDenied, 1, 1), goes: second,
+			then: closed(first), decide: decides(v1alpha1.ApprovalDenied, 1, 1), goes: second,
 			model: segmenttest.Script(segmenttest.Says("It was not to be.")), result: "It was not to be.", read: []string{"denied by alice: not today"},
 		},
 		"parked-with-one-of-two-approvals": {
@@ -122,7 +137,7 @@ func stories() map[string]story {
 				r.Segment(t, first, segmenttest.Script(bare.Calls("look", "order")), nil)
 				decides(v1alpha1.ApprovalApproved, 1, 2)(t, r)
 			},
-			then: closed, decide: decides(v1alpha1.ApprovalApproved, 2, 2), goes: second,
+			then: closed(first), decide: decides(v1alpha1.ApprovalApproved, 2, 2), goes: second,
 			model: segmenttest.Script(segmenttest.Says("It is ordered.")), calls: []string{`order{"n":1}`}, result: "It is ordered.", read: []string{"done"},
 		},
 		"a-try-that-failed": {
@@ -187,17 +202,46 @@ func killed(t *testing.T, r *bare.Run, k ledger.AttemptKey) {
 	}
 }
 
+// inDoubt has a process die in a call of which people are to be asked what came of it, and the next one ask.
+func inDoubt(t *testing.T, r *bare.Run) {
+	t.Helper()
+	s := r.Snapshot()
+	s.Agent.OnIndeterminate = v1alpha1.IndeterminateAsk
+	r.Admit(t, s, bare.Allow())
+	r.Tools.Do = dies("order")
+	r.Segment(t, first, segmenttest.Script(bare.Calls("order")), nil)
+	killed(t, r, first)
+	r.Tools.Do = nil
+	r.Segment(t, again, segmenttest.Script(), nil)
+}
+
+// resolves gives what a person said came of the first call.
+func resolves(phase v1alpha1.ApprovalPhase) func(*testing.T, *bare.Run) {
+	return func(t *testing.T, r *bare.Run) {
+		t.Helper()
+		deliver(t, r, contract.Delivery{
+			Type: v1alpha1.ApprovalIndeterminate, Digest: contract.Digest([]byte(`{"n":0}`)), Seat: 1, Seats: 1, Phase: phase, By: "alice", Reason: "not today",
+		})
+	}
+}
+
 // decides gives what a person said about the second call of the first turn.
 func decides(phase v1alpha1.ApprovalPhase, seat, seats int32) func(*testing.T, *bare.Run) {
 	return func(t *testing.T, r *bare.Run) {
 		t.Helper()
-		d := contract.Delivery{
-			Request: types.UID(fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", seat)), Turn: 0, Index: 1, Digest: contract.Digest([]byte(`{"n":1}`)), Seat: seat, Seats: seats,
+		deliver(t, r, contract.Delivery{
+			Index: 1, Digest: contract.Digest([]byte(`{"n":1}`)), Seat: seat, Seats: seats,
 			Phase: phase, By: map[int32]string{1: "alice", 2: "bob"}[seat], Reason: "not today",
-		}
-		if err := r.Ledger.Deliver(t.Context(), r.UID, d); err != nil {
-			t.Fatal(err)
-		}
+		})
+	}
+}
+
+// deliver delivers what was said by a request about the first turn.
+func deliver(t *testing.T, r *bare.Run, d contract.Delivery) {
+	t.Helper()
+	d.Request = types.UID(fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", d.Seat))
+	if err := r.Ledger.Deliver(t.Context(), r.UID, d); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -54,6 +54,8 @@ func Decide(o Observed) Decision {
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonLedgerRolledBack, Message: o.setBack()})
 	case o.loose():
 		return Decision{Do: []Effect{Hold{}}, Again: true}
+	case a.Unreadable != "":
+		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonIncompatibleSession, Message: a.Unreadable})
 	case o.Taken != "":
 		return o.finish(End{Phase: v1alpha1.RunFailed, Code: v1alpha1.ReasonNameTaken, Message: o.Taken})
 	case a.live() != nil && o.Sighting.State == Ended:

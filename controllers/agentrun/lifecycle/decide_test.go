@@ -29,6 +29,8 @@ func admitted(change ...func(*Admission)) *Admission {
 
 func attempts(as ...Attempt) func(*Admission) { return func(a *Admission) { a.Attempts = as } }
 
+func unreadable(why string) func(*Admission) { return func(a *Admission) { a.Unreadable = why } }
+
 func outcome(o contract.Outcome) func(*Admission) { return func(a *Admission) { a.Outcome = &o } }
 
 func cancelledAt(at time.Time) func(*Admission) { return func(a *Admission) { a.CancelledAt = at } }
@@ -249,6 +251,10 @@ func TestDecide(t *testing.T) {
 		"an outcome of a later version fails by name and never half read": {
 			given: Observed{Now: noon, Admission: admitted(attempts(ended(first, yielded)), outcome(contract.Outcome{Yield: "teleported"}))},
 			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonIncompatibleSession, `a segment left the outcome "teleported", which this version does not know`),
+		},
+		"terms of a later version end the run by name, whatever it was at": {
+			given: Observed{Now: noon, Admission: admitted(attempts(live(first)), unreadable("unknown schema: 2")), Sighting: Sighting{State: Working}},
+			want:  finish(v1alpha1.RunFailed, v1alpha1.ReasonIncompatibleSession, "unknown schema: 2"),
 		},
 		"an attempt that is seen to have ended is written down first": {
 			given: Observed{Now: noon, Admission: admitted(attempts(live(first))), Sighting: Sighting{State: Ended, End: fault, Pause: 7 * time.Second}},

@@ -62,6 +62,8 @@ type Cause struct{ Reason, Message string }
 // Admission is an admitted run.
 type Admission struct {
 	Terms contract.Terms
+	// Unreadable says why the terms, which another version wrote, cannot be read. Empty if they can.
+	Unreadable string
 	// Seed makes the run's pauses differ from those of other runs.
 	Seed string
 	// Held is how far the run has come. SetBack says that it was at work at a moment to which the ledger was restored.

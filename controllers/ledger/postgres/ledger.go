@@ -217,8 +217,9 @@ func (l *Ledger) Look(ctx context.Context, run types.UID) (*ledger.Record, error
 	if !found {
 		return nil, nil
 	}
-	if err := json.Unmarshal([]byte(terms), &r.Terms); err != nil {
-		return nil, fmt.Errorf("looking at run %s: %w: its terms do not parse: %w", run, contract.ErrSchema, err)
+	var unknown error
+	if r.Terms, unknown = contract.DecodeTerms([]byte(terms)); unknown != nil {
+		r.Unreadable = unknown.Error()
 	}
 	if cancelled != nil {
 		r.CancelledAt = *cancelled

@@ -306,3 +306,21 @@ func TestALeaseThatRanOutIsSeen(t *testing.T) {
 	ok(t, w.EndAttempt(t.Context(), run, ledger.AttemptKey{}, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true}))
 	same(t, w.look(t, run).Lapsed(), false)
 }
+
+// TestTermsOfALaterVersionAreNotHalfRead: the rest of the record is there, so that the run can be ended.
+func TestTermsOfALaterVersionAreNotHalfRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := w.admitted(t)
+	if r := w.look(t, run); r.Unreadable != "" || r.Terms.Schema != contract.TermsSchema {
+		t.Errorf("its own terms: %q, %+v", r.Unreadable, r.Terms)
+	}
+	w.exec(t, `UPDATE ekiden.runs SET terms = jsonb_set(terms, '{schema}', '2') WHERE run_uid = $1`, run)
+	if r := w.look(t, run); r.Unreadable != "unknown schema: terms have schema 2, this version reads 1" || r.Terms.Revision != "" || r.SnapshotDigest == "" {
+		t.Errorf("of a later version: %q, %+v", r.Unreadable, r)
+	}
+	w.exec(t, `UPDATE ekiden.runs SET terms = terms - 'schema' WHERE run_uid = $1`, run)
+	if r := w.look(t, run); r.Unreadable != "" || r.Terms.Revision == "" {
+		t.Errorf("of before there were numbers: %q, %+v", r.Unreadable, r.Terms)
+	}
+}

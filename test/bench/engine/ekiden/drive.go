@@ -44,10 +44,7 @@ func (k *Killed) observe(ctx context.Context, run types.UID, p *pod) (lifecycle.
 	if err != nil {
 		return lifecycle.Observed{}, err
 	}
-	o := lifecycle.Observed{Now: rec.Now, Held: true, Admission: &lifecycle.Admission{
-		Terms: rec.Terms, Seed: string(run), CancelledAt: rec.CancelledAt, End: rec.End, Attempts: rec.Attempts, Outcome: rec.Outcome,
-		OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits, LapsesAt: rec.LapsesAt,
-	}}
+	o := lifecycle.Observed{Now: rec.Now, Held: true, Admission: rec.Admission(run)}
 	if n := len(rec.Attempts); n > 0 && rec.Attempts[n-1].EndedAt.IsZero() {
 		o.Sighting = p.sight(rec.Attempts[n-1].AttemptKey)
 	}
