@@ -1,9 +1,16 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
@@ -55,6 +62,53 @@ func TestAnOlderSchemaIsBehind(t *testing.T) {
 	}
 	if err := postgres.CheckSchema(t.Context(), db.Manager); !errors.Is(err, postgres.ErrSchemaBehind) {
 		t.Errorf("got error %v, want ErrSchemaBehind", err)
+	}
+}
+
+// TestAMigrationQueuesBrieflyForATableThatIsRead: whoever else wants the table waits behind it.
+func TestAMigrationQueuesBrieflyForATableThatIsRead(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for _, back := range []string{`ALTER TABLE ekiden.tenants DROP COLUMN slot, DROP COLUMN slot_since, DROP COLUMN retiring`, `DELETE FROM ekiden.schema_version WHERE version_id > 4`} {
+		if err := pgtest.Exec(t.Context(), db.Manager, back); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader, err := pgx.Connect(t.Context(), db.Superuser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close(context.WithoutCancel(t.Context())) })
+	if _, err := reader.Exec(t.Context(), `BEGIN; SELECT FROM ekiden.tenants`); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), db.Manager); err == nil || !strings.Contains(err.Error(), "lock timeout") {
+		t.Errorf("while it is read: %v", err)
+	}
+	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), db.Manager); err != nil {
+		t.Errorf("once it is not: %v", err)
+	}
+}
+
+// TestEveryMigrationQueuesBriefly of those that may meet a database in use.
+func TestEveryMigrationQueuesBriefly(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("migrations", "*.sql"))
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d migrations: %v", len(files), err)
+	}
+	for _, file := range files[1:] {
+		body, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		statement := regexp.MustCompile(`(?m)^[A-Z].*$`).FindString(string(body))
+		if statement != `SELECT set_config('lock_timeout', '5s', true);` {
+			t.Errorf("%s begins with %s", file, statement)
+		}
 	}
 }
 

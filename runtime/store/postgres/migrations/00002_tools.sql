@@ -4,6 +4,8 @@
 --
 -- What a namespace's login may write is bounded in size, because the manager reads it for everybody. Segments keep to the bounds
 -- by themselves: runtime/store/record has them.
+-- A table that somebody reads is waited for only briefly, because everybody else queues behind this. The manager tries again.
+SELECT set_config('lock_timeout', '5s', true);
 
 -- segment: the journal. A row is the intent of a call, committed before anything of it is sent, and later how it ended. A
 -- call that was refused is settled without an intent.

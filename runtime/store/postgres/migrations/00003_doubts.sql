@@ -1,5 +1,7 @@
 -- +goose Up
 -- What is needed to ask what came of a call. As in 00001 the line above each table says who writes it.
+-- A table that somebody reads is waited for only briefly, because everybody else queues behind this. The manager tries again.
+SELECT set_config('lock_timeout', '5s', true);
 
 -- manager: the generation under which the attempt's process worked, once the manager saw that process end; set once. NULL says that
 -- it may still be at work although the attempt has ended: of a node that is lost nobody sees it. What that process began and did

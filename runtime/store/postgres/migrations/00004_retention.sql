@@ -1,5 +1,7 @@
 -- +goose Up
 -- What tells a Postgres that was restored to an earlier moment, and what the sweep of old rows needs.
+-- A table that somebody reads is waited for only briefly, because everybody else queues behind this. The manager tries again.
+SELECT set_config('lock_timeout', '5s', true);
 
 -- manager: one row, counted up while a manager works. The API server remembers the count: one that is lower here was restored.
 CREATE TABLE ekiden.pulse (

@@ -1,4 +1,7 @@
 -- +goose Up
+-- A table that somebody reads is waited for only briefly, because everybody else queues behind this. The manager tries again.
+SELECT set_config('lock_timeout', '5s', true);
+
 -- A namespace has logins in turn: ekiden_ and its UID, that with _a, that with _b. One is in its Secret. Those before it stay for
 -- as long as a pod may live that was started with them.
 ALTER TABLE ekiden.tenants
