@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/ekiden-dev/ekiden/test/chaos/judge"
 	"github.com/ekiden-dev/ekiden/test/pgtest"
@@ -17,11 +16,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestTheWitnessSeesWhoWrites(t *testing.T) {
 	t.Parallel()
 	const run = "5f0c3f4e-0000-4000-8000-000000000001"
-	conn, err := pgx.Connect(t.Context(), pgtest.New(t).Superuser)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	conn := pgtest.Connect(t, pgtest.New(t).Superuser)
 	call := func(generation, turn string) string {
 		return `INSERT INTO ekiden.calls (run_uid, namespace_uid, generation, segment, turn, idx, tool, effect, digest, begun_at) VALUES ('` + run + `', '` + run + `', ` + generation + `, 0, ` + turn + `, 0, 't', 'Send', 'd', now())`
 	}

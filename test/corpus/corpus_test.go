@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -42,7 +40,7 @@ func TestWhatEveryReleaseLeftIsFinished(t *testing.T) {
 				t.Fatal("nobody knows any more how this story goes on")
 			}
 			r := bare.OpenIn(t, pgtest.New(t), namespaceOf(name), runOf(name))
-			if err := put(t.Context(), connect(t, r), read(t, file)); err != nil {
+			if err := put(t.Context(), pgtest.Connect(t, r.Database.Superuser), read(t, file)); err != nil {
 				t.Fatal(err)
 			}
 			s.finish(t, r)
@@ -57,7 +55,7 @@ func TestTheStoredFormIsThatOfTheNewestRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := bare.OpenIn(t, pgtest.New(t), namespaceOf(name), runOf(name))
 			s.leave(t, r)
-			got, err := dump(t.Context(), connect(t, r), r.Namespace, r.UID)
+			got, err := dump(t.Context(), pgtest.Connect(t, r.Database.Superuser), r.Namespace, r.UID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,16 +125,6 @@ func decided(t *testing.T, r *bare.Run) lifecycle.Decision {
 	t.Helper()
 	rec := r.Look(t)
 	return lifecycle.Decide(lifecycle.Observed{Now: rec.Now.Add(time.Hour), Held: true, Admission: rec.Admission(r.UID)})
-}
-
-func connect(t *testing.T, r *bare.Run) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), r.Database.Superuser)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-	return conn
 }
 
 // newest is the release whose corpus was recorded last.

@@ -202,7 +202,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Database: pgtest.New(t), namespace: types.UID(uuid.NewString())}
-	w.super, w.marks = connect(t, w.Superuser), connect(t, w.Superuser)
+	w.super, w.marks = pgtest.Connect(t, w.Superuser), pgtest.Connect(t, w.Superuser)
 	_, err := w.super.PgConn().Exec(t.Context(), audit).ReadAll()
 	ok(t, err)
 	w.tenant, w.manager = pgtest.NewStepper(t, w.Tenant(t, w.namespace)), pgtest.NewStepper(t, w.Manager)
@@ -344,23 +344,6 @@ func (w *world) withoutDeadlock(t *testing.T) {
 	if n != 0 {
 		t.Errorf("%d deadlocks", n)
 	}
-}
-
-func connect(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := open(t.Context(), dsn)
-	ok(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
-
-func open(ctx context.Context, dsn string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, err
-	}
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	return pgx.ConnectConfig(ctx, cfg)
 }
 
 func ok(t *testing.T, err error) {

@@ -83,7 +83,7 @@ func (r *rotation) write(ctx context.Context, n, number int) error {
 
 // within tries that a login sees the rows of its namespace and of no other, and moves no claim but its own.
 func (r *rotation) within(ctx context.Context, t ledger.Tenant) error {
-	conn, err := open(ctx, r.DSN(t.Login(), t.Password))
+	conn, err := pgtest.Try(ctx, r.DSN(t.Login(), t.Password))
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func TestLoginsTakeTurnsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const writers, turns = 8, 5
 	r := &rotation{world: &world{Database: pgtest.New(t), namespace: types.UID(uuid.NewString())}, appended: make([]atomic.Int64, writers)}
-	r.super = connect(t, r.Superuser)
+	r.super = pgtest.Connect(t, r.Superuser)
 	var err error
 	r.ledger, err = manager.Open(t.Context(), r.Manager)
 	ok(t, err)

@@ -70,7 +70,7 @@ func TestOfManyStaleWritesNoneIsAccepted(t *testing.T) {
 	// Takeovers number g has min(g, zombies) sessions that are stale.
 	rounds := 1 + attempts/(runs*len(staleWrites)*(1+2+3+3+3))
 	w := &world{Database: pgtest.New(t), namespace: types.UID(uuid.NewString())}
-	w.super = connect(t, w.Superuser)
+	w.super = pgtest.Connect(t, w.Superuser)
 	_, err := w.super.PgConn().Exec(t.Context(), audit).ReadAll()
 	ok(t, err)
 	tenant := w.Tenant(t, w.namespace)
@@ -83,7 +83,7 @@ func TestOfManyStaleWritesNoneIsAccepted(t *testing.T) {
 	for range runs {
 		snapshot := storetest.Snapshot(w.namespace)
 		ok(t, w.ledger.Admit(t.Context(), ledger.Admission{Snapshot: snapshot}))
-		run, super := snapshot.Run.UID, connect(t, w.Superuser)
+		run, super := snapshot.Run.UID, pgtest.Connect(t, w.Superuser)
 		stores := make([]*postgres.Store, zombies+1) // a session and those before it are processes of their own
 		for i := range stores {
 			stores[i], err = postgres.Open(t.Context(), tenant)

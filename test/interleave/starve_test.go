@@ -44,7 +44,7 @@ func TestBeatsDoNotStarve(t *testing.T) {
 		busy = 2*contract.LeaseTTL + 5*time.Second
 	}
 	w := &world{Database: pgtest.New(t), namespace: types.UID(uuid.NewString())}
-	w.super = connect(t, w.Superuser)
+	w.super = pgtest.Connect(t, w.Superuser)
 	_, err := w.super.PgConn().Exec(t.Context(), audit).ReadAll()
 	ok(t, err)
 	tenant := w.Tenant(t, w.namespace)

@@ -151,6 +151,27 @@ ALTER ROLE %[1]s SET idle_in_transaction_session_timeout = '10s';`, login, passw
 	return d.DSN(login, password)
 }
 
+// Connect opens a connection until the test ends. It prepares no statements, so that every one is sent as it stands, through a pooler too.
+func Connect(t testing.TB, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := Try(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// Try is Connect for a login that may be refused. The caller closes the connection.
+func Try(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	return pgx.ConnectConfig(ctx, c)
+}
+
 // Exec carries out statements without parameters.
 func Exec(ctx context.Context, dsn, sql string) error {
 	conn, err := pgx.Connect(ctx, dsn)

@@ -14,6 +14,7 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
 // TestWhatALoginForgesEndsItsRun writes with a namespace's login what no segment writes.
@@ -21,7 +22,7 @@ func TestWhatALoginForgesEndsItsRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	n := w.provision(t, w.namespace, "p")
-	conn := connect(t, w.DSN(n.Login(), "p"))
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 	const leave = `INSERT INTO ekiden.outcomes (run_uid, namespace_uid, segment, generation, yield, code, message, wait) VALUES ($1, $2, 0, 0, $3, $4, $5, $6)`
 	for name, wait := range map[string]string{
 		"seats for everybody": `{"asks":[{"seats":2147483647}]}`, "no asks": `{"asks":[]}`, "null": `null`, "nothing": ``, "half": `{"asks":[`, "another shape": `{"asks":7}`,
@@ -69,7 +70,7 @@ func TestAForgedContractIsNobodysPin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	n := w.provision(t, w.namespace, "p")
-	conn := connect(t, w.DSN(n.Login(), "p"))
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 	server := types.UID(uuid.NewString())
 	tool := contract.ToolContract{Name: "a", Schema: json.RawMessage(`{"type":"object"}`)}
 	body, digest, err := tool.Encode()
@@ -100,7 +101,7 @@ func TestATenantThatHoldsALockDelaysItsPolicy(t *testing.T) {
 	n := w.provision(t, w.namespace, "p")
 	run := w.admitted(t)
 	w.held(t, run, 0, 0)
-	conn := connect(t, w.DSN(n.Login(), "p"))
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 	for _, sql := range []string{
 		"SET statement_timeout = 0", "SET idle_in_transaction_session_timeout = 0", "BEGIN", "UPDATE ekiden.claims SET beat = now()",
 	} {
@@ -132,7 +133,7 @@ func TestATenantThatHoldsManyLocks(t *testing.T) {
 	for i := range locks {
 		run := w.admitted(t)
 		w.held(t, run, 0, 0)
-		conn := connect(t, w.DSN(n.Login(), "p"))
+		conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 		holders.Go(func() {
 			_, _ = conn.PgConn().Exec(t.Context(), fmt.Sprintf(`BEGIN; UPDATE ekiden.claims SET beat = now() WHERE run_uid = '%s'; SELECT pg_sleep(%f); ROLLBACK`, run, 1.5*float64(i+1))).ReadAll()
 		})

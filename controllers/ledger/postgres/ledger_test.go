@@ -38,7 +38,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Database: pgtest.New(t), namespace: types.UID(uuid.NewString())}
-	w.super = connect(t, w.Superuser)
+	w.super = pgtest.Connect(t, w.Superuser)
 	w.through(t, w.Manager)
 	return w
 }
@@ -53,25 +53,6 @@ func (w *world) through(t *testing.T, dsn string) {
 	}
 	t.Cleanup(l.Close)
 	w.Ledger = l
-}
-
-func connect(t testing.TB, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := try(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
-
-func try(ctx context.Context, dsn string) (*pgx.Conn, error) {
-	c, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, err
-	}
-	c.DefaultQueryExecMode = pgx.QueryExecModeExec
-	return pgx.ConnectConfig(ctx, c)
 }
 
 func (w *world) snapshot() contract.Snapshot { return ledgertest.Snapshot(w.namespace) }

@@ -33,15 +33,15 @@ func TestALoginIsMadeOnceAndChangesItsPassword(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	n := w.provision(t, w.namespace, `it's"$\odd`)
-	connect(t, w.DSN(n.Login(), n.Password))
+	pgtest.Connect(t, w.DSN(n.Login(), n.Password))
 	for setting, want := range map[string]string{"statement_timeout": "10s", "lock_timeout": "5s", "idle_in_transaction_session_timeout": "10s"} {
 		var got string
-		ok(t, connect(t, w.DSN(n.Login(), n.Password)).QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))
+		ok(t, pgtest.Connect(t, w.DSN(n.Login(), n.Password)).QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))
 		same(t, got, want)
 	}
 	w.provision(t, w.namespace, "other")
-	connect(t, w.DSN(n.Login(), "other"))
-	_, err := try(t.Context(), w.DSN(n.Login(), n.Password))
+	pgtest.Connect(t, w.DSN(n.Login(), "other"))
+	_, err := pgtest.Try(t.Context(), w.DSN(n.Login(), n.Password))
 	refusedWith(t, err, "28P01")
 
 	all, err := w.Tenants(t.Context())
@@ -51,7 +51,7 @@ func TestALoginIsMadeOnceAndChangesItsPassword(t *testing.T) {
 	// A restored database knows the tenant, but a new server has no such role.
 	w.exec(t, "DROP ROLE "+n.Login())
 	w.provision(t, w.namespace, "other")
-	connect(t, w.DSN(n.Login(), "other"))
+	pgtest.Connect(t, w.DSN(n.Login(), "other"))
 
 	if err := w.Provision(t.Context(), ledger.Tenant{NamespaceUID: `x"; DROP`, Password: "p"}); err == nil {
 		t.Error("a namespace UID that is none was accepted")
@@ -77,7 +77,7 @@ func TestManagersProvisionAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for _, ns := range namespaces {
-		connect(t, w.DSN(ledger.LoginOf(ns), "p"))
+		pgtest.Connect(t, w.DSN(ledger.LoginOf(ns), "p"))
 	}
 	for _, ns := range namespaces {
 		for _, l := range []*postgres.Ledger{w.Ledger, other} {
@@ -107,7 +107,7 @@ func TestANamespaceThatIsGoneLeavesNothingOpen(t *testing.T) {
 	ok(t, w.Admit(t.Context(), ledger.Admission{Snapshot: foreign}))
 
 	// A tenant that owns something and sits on a lock, its timeouts lifted.
-	conn := connect(t, w.DSN(n.Login(), "p"))
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 	for _, sql := range []string{
 		"SELECT lo_create(0)", "SET statement_timeout = 0", "SET idle_in_transaction_session_timeout = 0", "BEGIN",
 		"UPDATE ekiden.claims SET beat = now()",
@@ -142,8 +142,8 @@ func TestALoginThatOwnsSomethingElsewhere(t *testing.T) {
 	n := w.provision(t, w.namespace, "p")
 	run := w.admitted(t)
 	w.held(t, run, 0, 0)
-	conn := connect(t, w.DSN(n.Login(), "p"))
-	there := connect(t, elsewhere.Superuser)
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
+	there := pgtest.Connect(t, elsewhere.Superuser)
 	_, err := there.Exec(t.Context(), "CREATE SCHEMA mine AUTHORIZATION "+n.Login())
 	ok(t, err)
 
@@ -153,7 +153,7 @@ func TestALoginThatOwnsSomethingElsewhere(t *testing.T) {
 		if err := conn.Ping(t.Context()); err == nil {
 			t.Error("the connection still works")
 		}
-		_, err = try(t.Context(), w.DSN(n.Login(), "p"))
+		_, err = pgtest.Try(t.Context(), w.DSN(n.Login(), "p"))
 		refusedWith(t, err, "28000")
 		all, err := w.Tenants(t.Context())
 		ok(t, err)
@@ -171,7 +171,7 @@ func TestATenantThatHoldsALock(t *testing.T) {
 	w := newWorld(t)
 	n := w.provision(t, w.namespace, "p")
 	run, other := w.admitted(t), w.admitted(t)
-	conn := connect(t, w.DSN(n.Login(), "p"))
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 	for _, sql := range []string{
 		"SET statement_timeout = 0", "SET idle_in_transaction_session_timeout = 0", "BEGIN", "UPDATE ekiden.claims SET beat = now() WHERE run_uid = '" + string(run) + "'",
 	} {
@@ -221,7 +221,7 @@ func TestATenantStaysWithinItsNamespace(t *testing.T) {
 		w.exec(t, `INSERT INTO ekiden.usage (run_uid, namespace_uid, turn, try, generation, input, cache_read, output, estimated, cost_micros) VALUES ($1, $2, 0, 1, 0, 0, 0, 0, false, 0)`, run, ns)
 	}
 	n := w.provision(t, w.namespace, "p")
-	conn := connect(t, w.DSN(n.Login(), "p"))
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 
 	for _, table := range []string{"runs", "snapshots", "claims", "transcript", "usage", "outcomes"} {
 		var all, theirs int
@@ -292,7 +292,7 @@ func TestATenantBringsNoNamesOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	n := w.provision(t, w.namespace, "p")
 	w.exec(t, `GRANT TEMPORARY ON DATABASE `+w.Name+` TO `+n.Login())
-	conn := connect(t, w.DSN(n.Login(), "p"))
+	conn := pgtest.Connect(t, w.DSN(n.Login(), "p"))
 	victim := uuid.NewString()
 	_, err := conn.PgConn().Exec(t.Context(), `
 CREATE TEMPORARY TABLE makes_the_schema ();

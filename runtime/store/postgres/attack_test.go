@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
 // nothing is what an attack gets that is not refused: no row.
@@ -25,10 +26,10 @@ func TestWhatALoginTries(t *testing.T) {
 	w.furnish(t)
 	v.furnish(t)
 	w.exec(t, `ANALYZE`)
-	foreign := connect(t, v.tenant)
+	foreign := pgtest.Connect(t, v.tenant)
 	names := strings.NewReplacer(
 		"{theirs}", string(v.namespace), "{own login}", loginOf(t, w.tenant), "{their login}", loginOf(t, v.tenant), "{manager}", w.ManagerLogin,
-		"{their backend}", fmt.Sprint(foreign.PgConn().PID()), "{manager's backend}", fmt.Sprint(connect(t, w.Manager).PgConn().PID()),
+		"{their backend}", fmt.Sprint(foreign.PgConn().PID()), "{manager's backend}", fmt.Sprint(pgtest.Connect(t, w.Manager).PgConn().PID()),
 	)
 	const (
 		unsupported = "0A000"
@@ -82,7 +83,7 @@ func TestWhatALoginTries(t *testing.T) {
 		"it stops the tables' upkeep":                 {`REINDEX TABLE ekiden.claims`, refused},
 		"it gives a role that is none":                {`SET ROLE none_such`, unknownRole},
 	} {
-		conn := connect(t, w.tenant)
+		conn := pgtest.Connect(t, w.tenant)
 		results, err := conn.PgConn().Exec(t.Context(), names.Replace(a.try)).ReadAll()
 		var said *pgconn.PgError
 		switch {
@@ -106,7 +107,7 @@ func TestEveryTableIsClosed(t *testing.T) {
 	w, v := newWorld(t), newWorld(t)
 	w.furnish(t)
 	v.furnish(t)
-	conn := connect(t, w.tenant)
+	conn := pgtest.Connect(t, w.tenant)
 	list := func(sql string) []string {
 		t.Helper()
 		rows, err := w.super.Query(t.Context(), sql)
@@ -166,7 +167,7 @@ func TestEveryTableIsClosed(t *testing.T) {
 func TestMigrationsDoNotWaitForAdvisoryLocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := connect(t, w.tenant).Exec(t.Context(), `SELECT pg_advisory_lock(4097083626)`); err != nil {
+	if _, err := pgtest.Connect(t, w.tenant).Exec(t.Context(), `SELECT pg_advisory_lock(4097083626)`); err != nil {
 		t.Fatal(err)
 	}
 	if err := postgres.Migrate(t.Context(), w.Manager); err != nil {

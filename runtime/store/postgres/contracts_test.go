@@ -15,6 +15,7 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
 func (w *world) contracts(t *testing.T) *postgres.Contracts {
@@ -30,7 +31,7 @@ func (w *world) contracts(t *testing.T) *postgres.Contracts {
 // kept are the bodies that are kept, by generation and name. Each is held against its digest.
 func (w *world) kept(t *testing.T, server types.UID) map[string]string {
 	t.Helper()
-	rows, err := connect(t, w.tenant).Query(t.Context(), `SELECT generation, name, digest, body FROM ekiden.contracts WHERE server_uid = $1`, server)
+	rows, err := pgtest.Connect(t, w.tenant).Query(t.Context(), `SELECT generation, name, digest, body FROM ekiden.contracts WHERE server_uid = $1`, server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func TestTransactionsAreFew(t *testing.T) {
 // meanwhile holds the run's lock with first, begins second, and commits only when second waits for the lock.
 func (w *world) meanwhile(t *testing.T, run types.UID, first []string, second func() error) error {
 	t.Helper()
-	conn := connect(t, w.Superuser)
+	conn := pgtest.Connect(t, w.Superuser)
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestAPausedTransactionLosesItsLock(t *testing.T) {
 	w := newWorld(t)
 	run := w.admitted(t)
 	w.exec(t, `ALTER ROLE `+pgx.Identifier{loginOf(t, w.tenant)}.Sanitize()+` SET idle_in_transaction_session_timeout = '300ms'`)
-	paused := connect(t, w.tenant)
+	paused := pgtest.Connect(t, w.tenant)
 	for _, sql := range []string{`BEGIN`, `UPDATE ekiden.claims SET beat = now()`} {
 		if _, err := paused.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

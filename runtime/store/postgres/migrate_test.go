@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/postgres"
@@ -74,11 +71,7 @@ func TestAMigrationQueuesBrieflyForATableThatIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reader, err := pgx.Connect(t.Context(), db.Superuser)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = reader.Close(context.WithoutCancel(t.Context())) })
+	reader := pgtest.Connect(t, db.Superuser)
 	if _, err := reader.Exec(t.Context(), `BEGIN; SELECT FROM ekiden.tenants`); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/storetest"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
 // settlesPolicies is what the manager does once it has committed a version: it waits for whoever began under an older one.
@@ -26,7 +27,7 @@ func TestNoCallBeginsUnderAnOlderPolicy(t *testing.T) {
 	i.PolicyVersion = 1
 
 	// Somebody else is about to add the very row, so that the intent has to wait for what becomes of it.
-	rival := transaction(t, connect(t, w.Superuser))
+	rival := transaction(t, pgtest.Connect(t, w.Superuser))
 	if _, err := rival.Exec(t.Context(), `
 INSERT INTO ekiden.calls (run_uid, namespace_uid, turn, idx, generation, segment, tool, effect, digest, begun_at) VALUES ($1, $2, 0, 0, 0, 0, '', '', '', now())`,
 		run, w.namespace); err != nil {
@@ -37,7 +38,7 @@ INSERT INTO ekiden.calls (run_uid, namespace_uid, turn, idx, generation, segment
 	w.untilWaiting(t, loginOf(t, w.tenant))
 
 	w.policy(t, contract.PolicySet{}) // version 2, committed
-	manager := transaction(t, connect(t, w.Manager))
+	manager := transaction(t, pgtest.Connect(t, w.Manager))
 	locked := make(chan error, 1)
 	go func() { _, err := manager.Exec(t.Context(), settlesPolicies, w.namespace); locked <- err }()
 	w.untilWaiting(t, w.ManagerLogin)

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Database: pgtest.Shared(t), namespace: types.UID(uuid.NewString())}
 	w.tenant = w.Tenant(t, w.namespace)
-	w.super = connect(t, w.Superuser)
+	w.super = pgtest.Connect(t, w.Superuser)
 	w.through(t, w.tenant)
 	return w
 }
@@ -183,22 +182,6 @@ func (w *world) claim(t testing.TB, run types.UID) segment.Session {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// connect opens a connection; the superuser's sees and does everything.
-func connect(t testing.TB, dsn string) *pgx.Conn {
-	t.Helper()
-	c, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn, err := pgx.ConnectConfig(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
 }
 
 func (w *world) exec(t testing.TB, sql string, args ...any) {

@@ -13,6 +13,7 @@ import (
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 	"github.com/ekiden-dev/ekiden/runtime/store/storetest"
+	"github.com/ekiden-dev/ekiden/test/pgtest"
 )
 
 const (
@@ -26,7 +27,7 @@ func TestATenantsRightsToCalls(t *testing.T) {
 	t.Parallel()
 	w, v := newWorld(t), newWorld(t)
 	own, foreign := w.furnish(t), v.furnish(t)
-	conn := connect(t, w.tenant)
+	conn := pgtest.Connect(t, w.tenant)
 	names := strings.NewReplacer(
 		"{own}", string(own), "{foreign}", string(foreign), "{ours}", string(w.namespace), "{theirs}", string(v.namespace), "{new}", uuid.NewString(),
 	)
