@@ -23,6 +23,8 @@ import (
 type Options struct {
 	// Dir is the cluster's folder, Repo the root of this repository, whose bin/ holds what was built.
 	Dir, Repo string
+	// Programs are those that pods run as processes instead of what is in bin/, by name.
+	Programs map[string]string
 	// Node is what runs the pods: NodeProcess if it says nothing.
 	Node string
 	// Keep leaves the cluster running when this process ends. Otherwise nothing outlives the process, however it ends.

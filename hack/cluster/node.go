@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -41,7 +42,7 @@ func (c *Cluster) node() ([]string, error) {
 	var flags []string
 	if c.Node != NodeKubelet {
 		for name, program := range images {
-			flags = append(flags, "--image", name+"="+filepath.Join(c.Repo, "bin", program))
+			flags = append(flags, "--image", name+"="+cmp.Or(c.Programs[program], filepath.Join(c.Repo, "bin", program)))
 		}
 		return flags, nil
 	}

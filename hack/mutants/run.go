@@ -72,23 +72,15 @@ func (m Mutant) Try(ctx context.Context, root string, output *bytes.Buffer) (Ver
 
 // lay writes the overlay of the mutant, as go test -overlay takes it.
 func (m Mutant) lay(root string) (overlay string, clean func(), err error) {
-	files, err := m.Apply(root)
-	if err != nil {
-		return "", nil, err
-	}
 	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
 		return "", nil, err
 	}
 	clean = func() { _ = os.RemoveAll(dir) }
-	replace := map[string]string{}
-	for file, body := range files {
-		at := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(at, body, 0o600); err != nil {
-			clean()
-			return "", nil, err
-		}
-		replace[filepath.Join(root, file)] = at
+	replace, err := m.Plant(root, dir)
+	if err != nil {
+		clean()
+		return "", nil, err
 	}
 	body, err := json.Marshal(map[string]any{"Replace": replace})
 	if err == nil {
@@ -100,6 +92,23 @@ func (m Mutant) lay(root string) (overlay string, clean func(), err error) {
 		return "", nil, err
 	}
 	return overlay, clean, nil
+}
+
+// Plant writes what the mutant makes of files into a folder, and tells by their paths below root where each is.
+func (m Mutant) Plant(root, dir string) (map[string]string, error) {
+	files, err := m.Apply(root)
+	if err != nil {
+		return nil, err
+	}
+	replace := map[string]string{}
+	for file, body := range files {
+		at := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(at, body, 0o600); err != nil {
+			return nil, err
+		}
+		replace[filepath.Join(root, file)] = at
+	}
+	return replace, nil
 }
 
 // failed are the tests that failed, by what go test said of them, each once.

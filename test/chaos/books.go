@@ -12,8 +12,8 @@ import (
 	"github.com/ekiden-dev/ekiden/test/toolserver"
 )
 
-// grace is how long a run may stand still: a lease, ten seconds for which the ledger waits beyond it, ten seconds after which the
-// manager looks again at the latest, and five for a machine that has other things to do.
+// grace is how long a run may stand still before that is judged: a lease, five seconds for which the ledger waits beyond it, ten
+// after which the manager looks again at the latest, and ten for a machine that has other things to do.
 const grace = contract.LeaseTTL + 25*time.Second
 
 // books reads what everybody has written down.
@@ -25,7 +25,7 @@ func (h *hunt) books(ctx context.Context, began time.Time) (judge.Books, error) 
 	}
 	h.load.mu.Unlock()
 	h.mu.Lock()
-	b.Faults = append(b.Faults, h.faults...)
+	b.Faults, b.Ahead, b.Behind = append(b.Faults, h.faults...), h.ahead, h.behind
 	h.mu.Unlock()
 	var err error
 	if b.Marks, err = h.marks(ctx); err != nil {

@@ -17,7 +17,7 @@ const recoverWithin = 4 * time.Minute
 
 // Run breaks things on a cluster in a folder, and is what that has shown. An error means that it could not be told.
 func Run(ctx context.Context, o Options, dir, repo string, log func(string, ...any)) (judge.Report, error) {
-	w, err := begin(ctx, dir, repo, log)
+	w, err := begin(ctx, o, dir, repo, log)
 	if err != nil {
 		return judge.Report{}, err
 	}

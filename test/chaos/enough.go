@@ -23,6 +23,8 @@ func (o Options) missing(r judge.Report) (said []string) {
 	if o.Kills < Sample.Kills {
 		return said
 	}
+	want("seconds that a clock was ahead", int(r.Ahead.Seconds()), int(o.Clocks.Seconds())/2)
+	want("seconds that a clock was behind", int(r.Behind.Seconds()), int(o.Clocks.Seconds())/2)
 	hit := 0
 	for _, p := range points {
 		n := r.KillsAt[string(killed)+" "+p.name]

@@ -34,7 +34,9 @@ type hunt struct {
 	kills  atomic.Int64
 	wg     sync.WaitGroup
 	faults []judge.Fault
-	ghosts *ghosts
+	// ahead and behind are by how much clocks were off.
+	ahead, behind time.Duration
+	ghosts        *ghosts
 }
 
 // prey is one process of a segment.
@@ -164,10 +166,15 @@ func (h *hunt) follow(ctx context.Context, p *prey) {
 	hit := p.fate.kind != spared && (told(started) || p.fate.point == instant)
 	for n := 0; !hit; n++ {
 		for _, line := range events.lines() {
-			var e struct{ Event string }
-			if json.Unmarshal(line, &e) == nil && e.Event != "" && told(e.Event) {
-				hit = true
+			var e struct {
+				At    time.Time
+				Event string
 			}
+			if json.Unmarshal(line, &e) != nil || e.Event == "" {
+				continue
+			}
+			h.compare(e.At)
+			hit = told(e.Event) || hit
 		}
 		for more := true; more; {
 			select {
@@ -207,6 +214,14 @@ func (h *hunt) follow(ctx context.Context, p *prey) {
 
 func (h *hunt) fault(p *prey) judge.Fault {
 	return judge.Fault{At: time.Now(), Kind: string(p.fate.kind), Point: p.fate.point, Run: p.run, Segment: p.segment, Attempt: p.attempt, Pid: p.pid}
+}
+
+// compare remembers by how much a segment's clock is off, which has told of something just now.
+func (h *hunt) compare(its time.Time) {
+	off := time.Until(its)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ahead, h.behind = max(h.ahead, off), max(h.behind, -off)
 }
 
 func (h *hunt) tell(f judge.Fault) {

@@ -25,6 +25,10 @@ type Options struct {
 	PostgresRestarts, APIRestarts, ManagerKills, Removals int
 	// Zombies is how many processes of a hundred are stopped for longer than their lease.
 	Zombies int
+	// Clocks is by how much the wall clocks of segments and managers may be wrong. Zero leaves them alone.
+	Clocks time.Duration
+	// Mutant is a bug of hack/mutants that segments and managers have. Empty plants none.
+	Mutant string
 	// Parallel is how many runs are under way at once.
 	Parallel int
 	// Within bounds the load. What is not reached by then is missing in the report.
@@ -35,8 +39,8 @@ type Options struct {
 
 // Sample is what every test run breaks, Full what the promises ask for.
 var (
-	Sample = Options{Kills: 100, PostgresRestarts: 3, APIRestarts: 3, ManagerKills: 20, Removals: 20, Zombies: 7, Parallel: 12, Within: 20 * time.Minute}
-	Full   = Options{Kills: 1000, PostgresRestarts: 50, APIRestarts: 50, ManagerKills: 200, Removals: 200, Zombies: 5, Parallel: 16, Within: 80 * time.Minute}
+	Sample = Options{Kills: 100, PostgresRestarts: 3, APIRestarts: 3, ManagerKills: 20, Removals: 20, Zombies: 7, Clocks: 5 * time.Minute, Parallel: 12, Within: 20 * time.Minute}
+	Full   = Options{Kills: 1000, PostgresRestarts: 50, APIRestarts: 50, ManagerKills: 200, Removals: 200, Zombies: 5, Clocks: 5 * time.Minute, Parallel: 16, Within: 80 * time.Minute}
 )
 
 // FromEnvironment are the options that the environment asks for: a sample, or in full with EKIDEN_GATES=full, changed by KILLS
@@ -66,10 +70,13 @@ func FromEnvironment() (Options, error) {
 	number("REMOVALS", &o.Removals)
 	number("ZOMBIES", &o.Zombies)
 	number("PARALLEL", &o.Parallel)
+	clocks := int(o.Clocks / time.Second)
+	number("CLOCKS", &clocks)
+	o.Clocks = time.Duration(clocks) * time.Second
 	if v := os.Getenv("SEED"); v != "" && err == nil {
 		o.Seed, err = strconv.ParseUint(v, 10, 64)
 	}
-	o.Report = os.Getenv("REPORT")
+	o.Mutant, o.Report = os.Getenv("MUTANT"), os.Getenv("REPORT")
 	return o, err
 }
 
@@ -83,6 +90,10 @@ func (o Options) grown(before int) Options {
 }
 
 func (o Options) String() string {
-	return fmt.Sprintf("SEED=%d KILLS=%d PG_RESTARTS=%d API_RESTARTS=%d MANAGER_KILLS=%d REMOVALS=%d ZOMBIES=%d PARALLEL=%d",
-		o.Seed, o.Kills, o.PostgresRestarts, o.APIRestarts, o.ManagerKills, o.Removals, o.Zombies, o.Parallel)
+	said := fmt.Sprintf("SEED=%d KILLS=%d PG_RESTARTS=%d API_RESTARTS=%d MANAGER_KILLS=%d REMOVALS=%d ZOMBIES=%d PARALLEL=%d CLOCKS=%d",
+		o.Seed, o.Kills, o.PostgresRestarts, o.APIRestarts, o.ManagerKills, o.Removals, o.Zombies, o.Parallel, int(o.Clocks/time.Second))
+	if o.Mutant != "" {
+		said += " MUTANT=" + o.Mutant
+	}
+	return said
 }

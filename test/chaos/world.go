@@ -43,12 +43,16 @@ type world struct {
 }
 
 // begin starts a cluster in a folder, installs Ekiden, and starts the tool server.
-func begin(ctx context.Context, dir, repo string, log func(string, ...any)) (*world, error) {
+func begin(ctx context.Context, o Options, dir, repo string, log func(string, ...any)) (*world, error) {
 	progress, err := os.Create(filepath.Join(dir, "cluster.log"))
 	if err != nil {
 		return nil, err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Dir: dir, Repo: repo, Node: cluster.NodeProcess, Progress: progress})
+	built, err := programs(ctx, o, repo, filepath.Join(dir, "programs"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{Dir: dir, Repo: repo, Programs: built, Node: cluster.NodeProcess, Progress: progress})
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,8 @@ type Books struct {
 	// Grace is how long a run may stand still: a lease and what it takes to notice. What stands still for longer than Promised is
 	// counted and not judged.
 	Grace, Promised time.Duration
+	// Ahead and Behind are by how much the clocks of segments were off.
+	Ahead, Behind time.Duration
 	// Began and Over are when the load began and when the last run was waited for.
 	Began, Over time.Time
 }

@@ -45,6 +45,9 @@ type Report struct {
 	Slow       int           `json:"slow"`
 	Longest    time.Duration `json:"longestStandstill"`
 	Violations []Violation   `json:"violations"`
+	// Ahead and Behind are by how much the clocks of segments were off.
+	Ahead  time.Duration `json:"clocksAhead"`
+	Behind time.Duration `json:"clocksBehind"`
 }
 
 // Spread are quantiles.
@@ -60,6 +63,7 @@ func Summarize(seed uint64, b Books) Report {
 	r := Report{
 		Seed: seed, Took: b.Over.Sub(b.Began).Round(time.Second), Runs: len(b.Runs), Faults: map[string]int{}, KillsAt: map[string]int{},
 		Calls: map[string]int{}, Effects: map[string]int{}, Repeated: map[string]int{}, Violations: Judge(b),
+		Ahead: b.Ahead.Round(time.Second), Behind: b.Behind.Round(time.Second),
 	}
 	for _, f := range b.Faults {
 		r.Faults[f.Kind]++
@@ -193,6 +197,7 @@ func (r Report) String() string {
 	line("took", "%s, %d runs (%.1f a minute), %d kills (%.1f a minute)", r.Took, r.Runs, r.PerMin, r.Kills, r.KillMin)
 	line("faults", "%s", table(r.Faults))
 	line("hit at", "%s", table(r.KillsAt))
+	line("clocks", "up to %s ahead, %s behind", r.Ahead, r.Behind)
 	line("calls", "%s", table(r.Calls))
 	line("effects", "%s", table(r.Effects))
 	line("repeated", "%s (allowed: they read, or carry a key)", table(r.Repeated))
