@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/ekiden-dev/ekiden/test/chaos/judge"
 	"github.com/ekiden-dev/ekiden/test/toolserver"
 )
@@ -256,13 +254,7 @@ func (h *hunt) outlive(ctx context.Context, p *prey) {
 	if syscall.Kill(p.pid, syscall.SIGSTOP) != nil {
 		return
 	}
-	before, _, err := h.generation(ctx, p.run) // a claim is raised by another process only
-	taken := false
-	for deadline := time.Now().Add(2 * time.Minute); err == nil && !taken && alive(p.pid) && time.Now().Before(deadline) && ctx.Err() == nil; {
-		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // the takeover is in Postgres, which tells nobody
-		now, over, err := h.generation(ctx, p.run)
-		taken = err == nil && (now > before || over)
-	}
+	taken := h.succeeded(ctx, p.run, 0, 2*time.Minute, func() bool { return alive(p.pid) })
 	woken := time.Now()
 	if syscall.Kill(p.pid, syscall.SIGCONT) != nil || !taken || !alive(p.pid) {
 		return
@@ -273,13 +265,6 @@ func (h *hunt) outlive(ctx context.Context, p *prey) {
 	words, _ := os.ReadFile(p.log)
 	f.Woken, f.Fenced = woken, bytes.Contains(words, []byte("fenced: another claim is newer"))
 	h.tell(f)
-}
-
-func (h *hunt) generation(ctx context.Context, run string) (generation int64, over bool, err error) {
-	err = h.query(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT generation, final_at IS NOT NULL FROM ekiden.claims WHERE run_uid = $1`, run).Scan(&generation, &over)
-	})
-	return generation, over, err
 }
 
 // alive reports whether a process has not ended. One that nobody has waited for has.
