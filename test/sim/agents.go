@@ -8,7 +8,6 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/gate"
-	"github.com/ekiden-dev/ekiden/runtime/policy"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 )
 
@@ -65,49 +64,6 @@ func agentOf(l v1alpha1.Limits, tries int32, onFailure v1alpha1.OnToolFailure) a
 		panic(err)
 	}
 	return agent{s, g}
-}
-
-// rules are what a policy may say. Each is one set, compiled, with what it does about each tool.
-type rules struct {
-	set    contract.PolicySet
-	rules  *policy.Rules
-	action map[string]v1alpha1.PolicyAction
-}
-
-// policies are changed from one to another as people like. The first says nothing.
-var policies = []rules{
-	compile(),
-	compile(rule(v1alpha1.PolicyAllow, 0)),
-	compile(rule(v1alpha1.PolicyAllow, 0), rule(v1alpha1.PolicyDeny, 0, "crm/send")),
-	compile(rule(v1alpha1.PolicyAllow, 0), rule(v1alpha1.PolicyRequireApproval, 2, "crm/send", "crm/post")),
-	compile(rule(v1alpha1.PolicyAllow, 0), rule(v1alpha1.PolicyRequireApproval, 1, "crm/write", "crm/read")),
-	compile(rule(v1alpha1.PolicyDeny, 0)),
-}
-
-func rule(a v1alpha1.PolicyAction, seats int32, tools ...string) v1alpha1.PolicyRule {
-	r := v1alpha1.PolicyRule{Name: "rule", Action: a, Match: v1alpha1.PolicyMatch{Tools: tools}}
-	if seats > 0 {
-		r.Approval = v1alpha1.PolicyApproval{Pool: "desk", Seats: seats, ExpiresSeconds: 300}
-	}
-	return r
-}
-
-func compile(list ...v1alpha1.PolicyRule) rules {
-	set := contract.PolicySet{Schema: contract.PolicySchema, Sources: []contract.PolicySource{{Namespace: "team", Name: "default", UID: "policy-uid", Rules: list}}}
-	r := rules{set: set, rules: policy.Compile(set), action: map[string]v1alpha1.PolicyAction{}}
-	for _, t := range tools {
-		d := r.rules.Decide(policy.Call{Tool: "crm/" + t.Name, Effect: t.Effect, Arguments: map[string]any{}})
-		r.action["crm/"+t.Name] = d.Action
-	}
-	return r
-}
-
-// at is the set as generation g of its object.
-func (r rules) at(g int) contract.PolicySet {
-	set, source := r.set, r.set.Sources[0]
-	source.Generation = int64(g)
-	set.Sources = []contract.PolicySource{source}
-	return set
 }
 
 // script is how many calls the model proposes in each turn; an answer without calls follows the last.

@@ -1,0 +1,22 @@
+package sim
+
+import (
+	"github.com/ekiden-dev/ekiden/runtime/store/memory"
+)
+
+// Bugs are faults planted in the model and in the stores, never in the code under test.
+type Bugs struct {
+	memory.Bugs
+	// SettleFirst settles a call before it is sent, NoIntent sends it without an intent, SendTwice sends again what must not be.
+	SettleFirst, NoIntent, SendTwice bool
+	// RetryTwice lets the Job controller try again beside the manager, AskTwice a process ask the model again by itself.
+	RetryTwice, AskTwice bool
+	// FinishTwice lets the last end of a run count, and not the first.
+	FinishTwice bool
+	// CursorAhead has each wait say that it has seen one delivery more than it has.
+	CursorAhead bool
+	// JobFirst makes a Job before its attempt is written down.
+	JobFirst bool
+	// LateCounts takes up decisions though the request has expired.
+	LateCounts bool
+}
