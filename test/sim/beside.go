@@ -56,7 +56,13 @@ func (r *replica) answer(c *routine, q *v1alpha1.ApprovalRequest) (time.Time, er
 		return time.Time{}, err
 	}
 	if d.Deliver != nil {
-		err := r.write(c, "deliver "+string(d.Deliver.Phase)+" of "+q.Name, func() error { return r.w.pg.Deliver(context.Background(), runUID, *d.Deliver) })
+		err := r.write(c, "deliver "+string(d.Deliver.Phase)+" of "+q.Name, func() error {
+			err := r.w.pg.Deliver(context.Background(), runUID, *d.Deliver)
+			if err == nil {
+				r.w.laws.delivered(*d.Deliver)
+			}
+			return err
+		})
 		if errors.Is(err, ledger.ErrSamePerson) {
 			return time.Time{}, r.tellRequest(c, &q, o.SamePerson())
 		}

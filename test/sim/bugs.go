@@ -19,4 +19,14 @@ type Bugs struct {
 	JobFirst bool
 	// LateCounts takes up decisions though the request has expired.
 	LateCounts bool
+	// ProbeGuesses takes a probe that could not tell for one that says no.
+	ProbeGuesses bool
+	// WordsTwisted delivers that a call happened as that it did not, and the other way round.
+	WordsTwisted bool
+	// RuleUnread goes by TellModel whatever onIndeterminate says.
+	RuleUnread bool
+	// WaitForgotten has a run that waits go on at once.
+	WaitForgotten bool
+	// OtherReason ends a run with another reason than its last segment has left.
+	OtherReason bool
 }

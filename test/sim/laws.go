@@ -36,12 +36,18 @@ type laws struct {
 	processes        map[types.UID]int // by their Jobs
 	// decisions are what people decided, by request.
 	decisions map[string]decision
-	tally     tally
+	// delivered are what of it was put into the inbox, in its order.
+	inbox []contract.Delivery
+	tally tally
 }
 
+// outcome is what a segment has left. heard is how many deliveries it had seen.
 type outcome struct {
 	generation int64
 	yield      contract.Yield
+	code       string
+	asks       *contract.Ask
+	heard      int
 }
 
 func newLaws(w *world) *laws {
@@ -71,6 +77,8 @@ func (l *laws) claimed(p *process) {
 		l.broken("nothing is claimed that is cancelled or over: %s", p.name)
 	}
 	l.tally.claims++
+	p.heard = len(l.inbox)
+	l.goesOn(p)
 	l.newest, l.live, l.until, l.key = g, true, l.w.now.Add(contract.LeaseTTL), p.pod.key
 }
 
@@ -134,6 +142,15 @@ func (l *laws) appended(p *process, at int, e segment.Entry, err error) error {
 func (l *laws) asked(p *process) {
 	if p.owes {
 		l.broken("the model is asked again only once the try before is in the transcript: %s", p.name)
+	}
+	l.runsOn(p)
+	if n := len(p.transcript); n > 0 {
+		a, _ := p.transcript[n-1].(segment.Answered)
+		for i := range a.Calls {
+			if c := l.calls[segment.CallKey{Turn: a.Turn, Index: i}]; c == nil || c.result == nil {
+				l.broken("the model is asked only once every call has its result: %s without %d.%d", p.name, a.Turn, i)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ type called struct {
 	executed    int
 	heard       int64 // the generation that had an answer of the tool
 	result      *segment.CallResult
+	doubt
 }
 
 func (c *called) repeatable() bool {
@@ -24,6 +25,7 @@ func (c *called) repeatable() bool {
 
 // decision is what a person said, and when.
 type decision struct {
+	kind    v1alpha1.ApprovalType
 	verdict v1alpha1.Verdict
 	by      string
 	digest  string
@@ -60,11 +62,13 @@ func (l *laws) begun(p *process, i segment.Intent, err error) error {
 		l.broken("a call begins again only with the same arguments and the same key: %s", keyName(i.CallKey))
 	}
 	l.allowed(p, i)
+	l.again(p, c, i)
 	c.intent = i
 	if !slices.Contains(c.generations, p.claim.Generation) {
 		c.generations = append(c.generations, p.claim.Generation)
 	}
 	l.inOrder(i.CallKey)
+	l.runsOn(p)
 	return nil
 }
 
@@ -100,13 +104,16 @@ func (l *laws) allowed(p *process, i segment.Intent) {
 		l.broken("what the policy denies is never made: %s", keyName(i.CallKey))
 	case action == v1alpha1.PolicyAllow && !doubtful:
 		return
-	case len(i.Approvals) == 0:
+	case !slices.ContainsFunc(i.Approvals, l.approval):
 		l.broken("what people have to approve is not made without: %s", keyName(i.CallKey))
 	}
 	l.tally.approved++
 	var who []string
 	for _, r := range i.Approvals {
 		d := l.decisions[string(r)]
+		if !l.approval(r) {
+			continue
+		}
 		if d.verdict != v1alpha1.VerdictApproved || d.digest != i.Digest || !d.inTime || slices.Contains(who, d.by) {
 			l.broken("each approval is of these arguments, in time and of another person: %s by %q", keyName(i.CallKey), d.by)
 		}
@@ -129,16 +136,17 @@ func (l *laws) executed(p *process, permit gate.Permit, done bool) {
 	switch {
 	case !slices.Contains(c.generations, g) || c.intent.Digest != permit.Digest() || c.intent.Key != permit.Key():
 		l.broken("nothing is sent before its intent is committed: %s", keyName(k))
-	case c.result != nil && (!stale || !c.repeatable() && c.result.Kind != segment.ResultIndeterminate):
+	case c.result != nil && (!stale || !c.repeatable() && c.result.Kind != segment.ResultIndeterminate && !c.foundOut):
 		// A zombie may still send the one call whose intent it had committed.
 		l.broken("a settled call is never executed again: %s", keyName(k))
 	}
+	c.sent = true
 	if done {
 		c.executed++
 		l.tally.executions++
 	}
-	if c.executed > 1 && !c.repeatable() {
-		l.broken("a call that is neither Read nor idempotent by Key is executed at most once: %s", keyName(k))
+	if c.executed > 1+len(c.used) && !c.repeatable() {
+		l.broken("a call that must not be repeated is executed once, and once more for each person who said Retry: %s", keyName(k))
 	}
 }
 
@@ -157,6 +165,8 @@ func (l *laws) settled(p *process, s segment.Settlement, err error) error {
 	}
 	others := slices.ContainsFunc(c.generations, func(o int64) bool { return o != g })
 	switch {
+	case len(c.generations) > 0 && s.Effect != v1alpha1.EffectRead && c.heard != g && l.foundOut(p, c, s):
+		c.foundOut = true
 	case kind == segment.ResultAnswered && c.heard != g:
 		l.broken("a call is answered only if its tool has answered: %s", keyName(s.CallKey))
 	case s.Effect != v1alpha1.EffectRead && kind != segment.ResultIndeterminate && c.heard != g && (c.executed > 0 || others):
@@ -165,6 +175,7 @@ func (l *laws) settled(p *process, s segment.Settlement, err error) error {
 	c.result = &s.Result
 	if kind == segment.ResultIndeterminate {
 		l.tally.indeterminate++
+		l.givenUp(p, c)
 	}
 	if c.intent.Tool == "" {
 		c.intent.Tool, c.intent.Effect = s.Tool, s.Effect

@@ -14,7 +14,7 @@ func (l *laws) yielded(p *process, o contract.Outcome, err error) {
 	switch {
 	case err != nil:
 		_ = l.accepted(p, err, "yield")
-	case again && there == (outcome{p.claim.Generation, o.Yield}): // a repetition
+	case again && there.generation == p.claim.Generation && there.yield == o.Yield: // a repetition
 	case again:
 		l.broken("a segment has one outcome: %d", p.claim.Segment)
 	default:
@@ -23,7 +23,8 @@ func (l *laws) yielded(p *process, o contract.Outcome, err error) {
 		if o.Yield == contract.YieldWaiting {
 			l.tally.waits++
 		}
-		l.outcomes[p.claim.Segment] = outcome{p.claim.Generation, o.Yield}
+		l.outcomes[p.claim.Segment] = outcome{generation: p.claim.Generation, yield: o.Yield, code: o.Code, asks: firstAsk(o), heard: p.heard}
+		l.leftInDoubt(o)
 		l.live = false
 	}
 }
@@ -148,9 +149,22 @@ func (l *laws) atTheEnd() {
 	case l.live || row.Held:
 		l.broken("nobody holds a run that has ended")
 	}
+	// A manager that is slow ends a run by itself though its segment has left an outcome meanwhile.
+	own := l.end == nil || l.end.Phase == v1alpha1.RunCancelled || l.end.Code == v1alpha1.ReasonPodNotStarted || l.end.Code == v1alpha1.ReasonPoisonSegment
+	if o := l.lastOutcome(); !own && o.yield == contract.YieldFailed && l.end.Code != o.code {
+		l.broken("a run that its segment has failed ends with the reason of that: %s and not %s", l.end.Code, o.code)
+	}
 	for _, c := range l.order {
 		if c.result == nil && shown != nil && shown.Code == v1alpha1.ReasonCompleted {
 			l.broken("a run completes only once its calls are settled: %s", keyName(c.key))
 		}
 	}
+}
+
+func (l *laws) lastOutcome() outcome {
+	last := -1
+	for n := range l.outcomes {
+		last = max(last, n)
+	}
+	return l.outcomes[last]
 }

@@ -37,7 +37,7 @@ func (w *world) ask(p *process, t segment.Think) reply {
 	if t.Turn < len(w.script) {
 		r.answer.Finish, r.answer.Text = segment.FinishCalls, ""
 		for i := range w.script[t.Turn] {
-			tool := (t.Turn + i + w.d.n(len(tools))) % len(tools)
+			tool := (w.first + t.Turn + i + w.d.n(len(tools))) % len(tools)
 			r.answer.Calls = append(r.answer.Calls, proposal(tool, w.asked*8+i))
 		}
 	}
@@ -50,6 +50,7 @@ const (
 	toolFails
 	toolRefuses // it is not carried out, and says so
 	toolSilent  // it is carried out, and nobody hears of it
+	toolLoses   // it is not carried out, and nobody hears of it
 )
 
 type toolAnswer struct {
@@ -60,24 +61,82 @@ type toolAnswer struct {
 // execute is a call that reaches its tool.
 func (w *world) execute(p *process, permit gate.Permit) toolAnswer {
 	a := toolAnswer{at: w.now.Add(time.Duration(w.d.n(4)) * time.Second)}
-	if w.d.once(3) {
-		a.kind = 1 + w.d.n(3)
+	switch {
+	case w.losses > 0 && !repeatable(permit.Tool()):
+		w.losses--
+		a.kind = toolSilent + (w.losses+w.opinion)%2
+	case w.d.once(3):
+		a.kind = toolFails + w.d.n(4)
 	}
 	if w.d.once(15) {
 		a.at = w.now.Add(70 * time.Second) // later than its timeout
 	}
-	w.tell("   %s is sent %s: %s", permit.Tool().Name, permit.Arguments(), [...]string{"done", "fails", "refuses", "done, without an answer"}[a.kind])
-	w.laws.executed(p, permit, a.kind != toolRefuses)
+	w.tell("   %s is sent %s: %s", permit.Tool().Name, permit.Arguments(), [...]string{"done", "fails", "refuses", "done, without an answer", "not done, without an answer"}[a.kind])
+	done := a.kind != toolRefuses && a.kind != toolLoses
+	if done {
+		w.done[segment.CallKey{Turn: permit.Turn(), Index: permit.Index()}] = true
+	}
+	w.laws.executed(p, permit, done)
 	return a
 }
+
+// probeAnswer is what a probe says, and when. Empty is no answer; what cannot be read is one all the same.
+type probeAnswer struct {
+	at   time.Time
+	text string
+	says v1alpha1.Verdict
+}
+
+// probed is a question that reaches its tool. A probe is honest, and does not always tell.
+func (w *world) probed(k segment.CallKey) probeAnswer {
+	a := probeAnswer{at: w.now.Add(time.Duration(w.d.n(3)) * time.Second)}
+	if w.d.once(10) {
+		a.at = w.now.Add(30 * time.Second) // later than its timeout
+	}
+	switch {
+	case w.deaf > 0:
+		w.deaf--
+	case w.d.once(4):
+	case w.d.once(4):
+		a.text = `{"found": "perhaps"}`
+	case w.done[k]:
+		a.text, a.says = `{"found": true}`, v1alpha1.VerdictHappened
+	default:
+		a.text, a.says = `{"found": false}`, v1alpha1.VerdictNotHappened
+	}
+	w.tell("   the probe is asked about %s and says: %s", keyName(k), a.text)
+	return a
+}
+
+// requestsAbout is how many requests are about the call of q.
+func (w *world) requestsAbout(q *v1alpha1.ApprovalRequest) (n int) {
+	for _, other := range w.cluster.requests {
+		if *other.Spec.Call.Turn == *q.Spec.Call.Turn && *other.Spec.Call.Index == *q.Spec.Call.Index {
+			n++
+		}
+	}
+	return n
+}
+
+// words are what people may say of a call of which nobody knows.
+var words = []v1alpha1.Verdict{v1alpha1.VerdictRetry, v1alpha1.VerdictNotHappened, v1alpha1.VerdictHappened}
+
+// maxAsks is how often people are asked what came of calls before they have had enough.
+const maxAsks = 5
 
 // decide is a person who answers a request, perhaps too late.
 func (w *world) decide(q *v1alpha1.ApprovalRequest) {
 	verdict := v1alpha1.VerdictApproved
-	if w.d.once(4) {
+	switch {
+	case q.Spec.Type == v1alpha1.ApprovalIndeterminate && w.asks > maxAsks: // a policy may stand against every Retry
+		verdict = v1alpha1.VerdictHappened
+	case q.Spec.Type == v1alpha1.ApprovalIndeterminate:
+		w.asks++
+		verdict = words[(w.opinion+w.d.n(len(words)))%len(words)]
+	case w.d.once(4):
 		verdict = v1alpha1.VerdictDenied
 	}
-	by := [...]string{"alice", "bob", "carol"}[(len(w.cluster.requests)+w.d.n(3))%3] // asked again, it is another's turn
+	by := [...]string{"alice", "bob", "carol"}[(w.requestsAbout(q)+w.d.n(3))%3] // asked again, it is another's turn
 	for i, live := range w.cluster.requests {
 		if live.UID != q.UID {
 			continue
@@ -89,7 +148,7 @@ func (w *world) decide(q *v1alpha1.ApprovalRequest) {
 		}
 		w.cluster.requests[i] = &changed
 		w.cluster.changed(ofRequests)
-		w.laws.decisions[string(q.UID)] = decision{verdict: verdict, by: by, digest: q.Spec.Call.Digest, inTime: w.now.Before(q.Spec.ExpiresAt.Time)}
+		w.laws.decisions[string(q.UID)] = decision{kind: q.Spec.Type, verdict: verdict, by: by, digest: q.Spec.Call.Digest, inTime: w.now.Before(q.Spec.ExpiresAt.Time)}
 		w.tell("   %s by %s", verdict, by)
 	}
 }

@@ -25,6 +25,10 @@ type process struct {
 	frozen bool
 	thaw   time.Time // when it wakes up, once nothing bad happens any more
 	stop   bool
+	// sending is the call that it has begun or is about to, and may still send; nil if there is none.
+	sending *segment.CallKey
+	// heard is how many words of people there were when it claimed the run.
+	heard int
 	// owes says that the model has answered, and that the transcript does not have it yet.
 	owes bool
 	// cause is why its context has ended, if it has: what its beat has found.
@@ -41,6 +45,7 @@ type process struct {
 
 	transcript       segment.Transcript
 	journal          segment.Journal
+	doubts           map[segment.CallKey]segment.Doubt
 	gate             *gate.Gate
 	rules            *policy.Rules
 	version          int64
@@ -144,7 +149,7 @@ func (p *process) take() error {
 func (p *process) tryClaim() error {
 	return p.w.write(p.name, "claim", func() error {
 		if row, _ := p.w.pg.store.Row(runUID); p.lost != 0 && row.Generation == p.lost {
-			p.w.pg.store.Free(runUID, row.Segment, row.Attempt)
+			p.w.pg.store.Drop(runUID, row.Segment, row.Attempt)
 			p.w.laws.freed(row.Generation)
 		}
 		p.lost = 0
@@ -156,4 +161,11 @@ func (p *process) tryClaim() error {
 		p.w.laws.claimed(p)
 		return nil
 	})
+}
+
+// dies is killed in the midst of what it does.
+func (p *process) dies() {
+	p.w.tell("   %s is killed", p.name)
+	p.exit = &exit{code: 137}
+	p.pause("is dead")
 }

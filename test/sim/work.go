@@ -22,6 +22,8 @@ func (p *process) work() (*contract.Fault, error) {
 			err = p.think(act)
 		case segment.Invoke:
 			err = p.invoke(act.Permit)
+		case segment.Probe:
+			err = p.probe(act.Permit)
 		case segment.Refuse:
 			err = p.settle(act.Settlement, false)
 		case segment.Pause:
@@ -56,6 +58,7 @@ func (p *process) open() {
 	if p.journal == nil {
 		p.journal = segment.Journal{}
 	}
+	p.doubts = map[segment.CallKey]segment.Doubt{}
 	p.gate = p.w.agent.gate
 	p.judgedBy(p.claim.Policy)
 	p.pulse = segment.Pulse{Active: p.claim.Active, PolicyVersion: p.claim.Policy.Version}
@@ -71,11 +74,15 @@ func (p *process) judgedBy(q contract.Policy) {
 
 func (p *process) situation() segment.Situation {
 	a := p.claim.Snapshot.Agent
+	rule := a.OnIndeterminate
+	if p.w.bugs.RuleUnread {
+		rule = v1alpha1.IndeterminateTellModel
+	}
 	return segment.Situation{
 		Now: p.now(), SoftEnd: p.softEnd, HardEnd: p.hardEnd, Stopping: p.stop, Cancelled: p.pulse.Cancelled,
 		Segment: p.claim.Segment, Waits: p.claim.Waits, Appended: p.appended, Active: p.pulse.Active,
 		Limits: a.Limits, Retry: a.Retry, Journal: p.journal, Gate: p.gate, Rules: p.rules, PolicyVersion: p.version,
-		Inbox: p.claim.Inbox, OnToolFailure: a.OnToolFailure,
+		Inbox: p.claim.Inbox, OnToolFailure: a.OnToolFailure, Doubts: p.doubts, OnIndeterminate: rule,
 	}
 }
 

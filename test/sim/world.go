@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 )
 
@@ -23,8 +24,21 @@ type world struct {
 	script script
 	// asked is how often the model was asked, so that no two of its answers are the same.
 	asked int
-	// people says that somebody looks at requests.
-	people bool
+	// people says that somebody looks at requests, once they have been open for so long. opinion is what they tend to say.
+	people  bool
+	slow    time.Duration
+	opinion int
+	asks    int // how often they were asked what came of a call
+	// losses is how many answers of calls that must not be repeated are lost whatever the step says, deaths how many of their processes
+	// die when they have sent them, deaf how many questions to a probe have no answer.
+	losses, deaths, deaf int
+	// sore is where processes are hit, and freezes how many of a hundred of them wake up.
+	sore    []string
+	freezes int
+	// first is the tool that the model likes most.
+	first int
+	// done are the calls that a tool has carried out.
+	done map[segment.CallKey]bool
 	// fair says that nothing bad happens any more.
 	fair bool
 
@@ -83,15 +97,18 @@ func (w *world) play(s Schedule) {
 }
 
 func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
-	w := &world{now: start, queued: start, bugs: bugs, trace: trace, projected: map[int64]int{}, d: draws{setting}}
+	w := &world{now: start, queued: start, bugs: bugs, trace: trace, projected: map[int64]int{}, done: map[segment.CallKey]bool{}, d: draws{setting}}
 	w.pg = newPostgres(func() time.Time { return w.now })
 	w.pg.store.Break(bugs.Bugs)
-	w.pg.twice = bugs.FinishTwice
-	if bugs.CursorAhead {
-		w.pg.cursor = 1
-	}
+	w.pg.bugs = bugs
 	w.agent, w.script = &agents[w.d.n(len(agents))], scripts[w.d.n(len(scripts))]
 	w.people, w.defined = w.d.n(5) > 0 || setting == 0, w.d.n(16) > 0 || setting == 0
+	w.slow, w.opinion, w.first = delays[w.d.n(len(delays))], w.d.n(len(words)), w.d.n(len(tools))
+	hunt := hunts[w.d.n(len(hunts))]
+	w.sore, w.freezes = hunt.sore, hunt.freezes
+	if w.d.once(2) {
+		w.losses, w.deaths, w.deaf = w.d.n(5), w.d.n(4), w.d.n(3)
+	}
 	w.cluster.duplicates = map[types.UID]int{}
 	w.cluster.run = run{version: 1}
 	if w.d.once(3) {
@@ -107,6 +124,17 @@ func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
 		w.replicas[i].crash()
 	}
 	return w
+}
+
+// delays are how long requests are open before somebody looks: the last is longer than a rule of policies has people wait.
+var delays = []time.Duration{0, 0, 0, 20 * time.Second, 100 * time.Second, 290 * time.Second, 310 * time.Second}
+
+// looksAt is when somebody looks at a request, and zero if nobody will.
+func (w *world) looksAt(q *v1alpha1.ApprovalRequest) time.Time {
+	if !w.people || q.Spec.Decision.Verdict != "" || q.Status.Phase != "" {
+		return time.Time{}
+	}
+	return q.CreationTimestamp.Add(w.slow)
 }
 
 // drop lets go of all routines.
@@ -213,11 +241,8 @@ func (w *world) gather() {
 			w.add(w.say(p.name, ": beats"), p.beat)
 		}
 	}
-	if !w.people {
-		return
-	}
 	for _, q := range w.cluster.requests {
-		if q.Spec.Decision.Verdict == "" && q.Status.Phase == "" {
+		if at := w.looksAt(q); !at.IsZero() && !at.After(w.now) {
 			w.add(w.say("somebody decides on ", q.Name), func() { w.decide(q) })
 		}
 	}
@@ -250,6 +275,9 @@ func (w *world) next() time.Time {
 		if !h.lost {
 			consider(h.killAt)
 		}
+	}
+	for _, q := range w.cluster.requests {
+		consider(w.looksAt(q))
 	}
 	if at.IsZero() {
 		return w.now.Add(10 * time.Second)
