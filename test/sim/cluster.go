@@ -213,6 +213,8 @@ func (w *world) chores(add func(what string, do func())) {
 		switch {
 		case !concluded && made == 0 && j.Annotations == nil:
 			add(w.say("the Job controller makes a pod of ", j.Name), func() { c.firstPod(j) })
+		case !concluded && made == 1 && w.doubles > 0:
+			add(w.say("the Job controller makes a second pod of ", j.Name), func() { w.doubles--; c.duplicates[j.UID]++; c.createPod(j) })
 		case !concluded && dead > 0 && w.bugs.RetryTwice && made < 3 && live == 0:
 			add(w.say("the Job controller makes another pod of ", j.Name), func() { c.createPod(j) })
 		case !concluded && (dead > 0 || made == 0):

@@ -132,8 +132,7 @@ func (p *process) send(permit gate.Permit, doubt bool) (segment.CallResult, erro
 	for tried := 1; ; tried++ {
 		p.pause("sends " + itoa(permit.Turn()) + "." + itoa(permit.Index()) + " to " + t.Name)
 		answer := p.w.execute(p, permit)
-		if p.w.deaths > 0 && !repeatable(t) {
-			p.w.deaths--
+		if answer.fatal {
 			p.dies()
 		}
 		cut := p.pass(earlier(answer.at, deadline), false, false, "waits for "+t.Name)

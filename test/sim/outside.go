@@ -53,18 +53,28 @@ const (
 	toolLoses   // it is not carried out, and nobody hears of it
 )
 
+// toolAnswer is what becomes of a call. fatal says that its process does not live to hear of it.
 type toolAnswer struct {
-	at   time.Time
-	kind int
+	at    time.Time
+	kind  int
+	fatal bool
 }
+
+// fate is what becomes of a call, and whether its process dies of it.
+type fate struct {
+	kind int
+	dies bool
+}
+
+var fates = []fate{{toolAnswers, false}, {toolSilent, false}, {toolLoses, false}, {toolSilent, true}, {toolLoses, true}}
 
 // execute is a call that reaches its tool.
 func (w *world) execute(p *process, permit gate.Permit) toolAnswer {
 	a := toolAnswer{at: w.now.Add(time.Duration(w.d.n(4)) * time.Second)}
 	switch {
-	case w.losses > 0 && !repeatable(permit.Tool()):
-		w.losses--
-		a.kind = toolSilent + (w.losses+w.opinion)%2
+	case len(w.fates) > 0 && !repeatable(permit.Tool()):
+		a.kind, a.fatal = w.fates[0].kind, w.fates[0].dies
+		w.fates = w.fates[1:]
 	case w.d.once(3):
 		a.kind = toolFails + w.d.n(4)
 	}

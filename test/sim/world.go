@@ -29,12 +29,15 @@ type world struct {
 	slow    time.Duration
 	opinion int
 	asks    int // how often they were asked what came of a call
-	// losses is how many answers of calls that must not be repeated are lost whatever the step says, deaths how many of their processes
-	// die when they have sent them, deaf how many questions to a probe have no answer.
-	losses, deaths, deaf int
+	// fates are what becomes of the first calls that must not be repeated, whatever the step says. deaf is how many questions to a
+	// probe have no answer.
+	fates []fate
+	deaf  int
 	// sore is where processes are hit, and freezes how many of a hundred of them wake up.
 	sore    []string
 	freezes int
+	// doubles is how many Jobs make two pods, as one may.
+	doubles int
 	// first is the tool that the model likes most.
 	first int
 	// done are the calls that a tool has carried out.
@@ -104,10 +107,16 @@ func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
 	w.agent, w.script = &agents[w.d.n(len(agents))], scripts[w.d.n(len(scripts))]
 	w.people, w.defined = w.d.n(5) > 0 || setting == 0, w.d.n(16) > 0 || setting == 0
 	w.slow, w.opinion, w.first = delays[w.d.n(len(delays))], w.d.n(len(words)), w.d.n(len(tools))
+	if w.d.once(6) {
+		w.doubles = 1 + w.d.n(2)
+	}
 	hunt := hunts[w.d.n(len(hunts))]
 	w.sore, w.freezes = hunt.sore, hunt.freezes
 	if w.d.once(2) {
-		w.losses, w.deaths, w.deaf = w.d.n(5), w.d.n(4), w.d.n(3)
+		w.deaf = w.d.n(3)
+		for range 1 + w.d.n(5) {
+			w.fates = append(w.fates, fates[w.d.n(len(fates))])
+		}
 	}
 	w.cluster.duplicates = map[types.UID]int{}
 	w.cluster.run = run{version: 1}
