@@ -13,7 +13,7 @@ import (
 // fault is something bad.
 func (w *world) fault() {
 	c := &w.cluster
-	switch w.d.n(18) {
+	switch w.d.n(20) {
 	case 0, 1:
 		r := w.replicas[w.d.n(len(w.replicas))]
 		w.tell("%s crashes", r.name)
@@ -69,6 +69,10 @@ func (w *world) fault() {
 		c.full = !c.full
 		w.defined = true
 		w.tell("the quota is used up: %v", c.full)
+	case 18, 19:
+		r := w.replicas[w.d.n(len(w.replicas))]
+		r.asleep = w.now.Add(durations[w.d.n(len(durations))])
+		w.tell("%s is stopped until %.0fs", r.name, r.asleep.Sub(start).Seconds())
 	case 17:
 		if n := len(c.requests); n > 0 {
 			q := c.requests[w.d.n(n)]
@@ -169,6 +173,9 @@ func (w *world) kill(p *process) {
 // calm ends what is bad, but for nodes that are lost for good.
 func (w *world) calm() {
 	w.fair, w.defined, w.cluster.full = true, true, false
+	for _, r := range w.replicas {
+		r.asleep = time.Time{}
+	}
 	for i, p := range w.processes { // some wake up long after others have taken over
 		p.thaw = w.now.Add(time.Duration(i%3) * 70 * time.Second)
 	}

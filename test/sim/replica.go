@@ -16,7 +16,9 @@ type replica struct {
 	w    *world
 	name string
 	// offset is how far its clock is from the ledger's.
-	offset  time.Duration
+	offset time.Duration
+	// asleep is until when it does nothing and hears nothing, in the midst of what it does.
+	asleep  time.Time
 	cache   objects
 	workers [4]worker
 }

@@ -220,6 +220,9 @@ func (w *world) say(words ...string) string {
 // gather lists what could happen now, in a fixed order.
 func (w *world) gather() {
 	for _, r := range w.replicas {
+		if r.asleep.After(w.now) {
+			continue
+		}
 		for kind := range kinds {
 			if r.cache.version[kind] != w.cluster.version[kind] {
 				w.add(w.say(r.name, " hears of ", kindNames[kind]), func() { r.sync(kind) })
@@ -266,8 +269,11 @@ func (w *world) next() time.Time {
 		}
 	}
 	for _, r := range w.replicas {
+		consider(r.asleep)
 		for i := range r.workers {
-			consider(r.workers[i].again)
+			if at := r.workers[i].again; r.asleep.Before(at) {
+				consider(at)
+			}
 		}
 	}
 	for _, p := range w.processes {
