@@ -203,7 +203,11 @@ func (s Situation) abandoned(t Transcript) Act {
 	a, _ := t.last().(Answered)
 	for i := range a.Calls {
 		c := s.Journal[CallKey{a.Turn, i}]
-		if d := s.Doubts[c.CallKey]; c.Begun && c.Result == nil && d.Told != nil {
+		switch d := s.Doubts[c.CallKey]; {
+		case !c.Begun || c.Result != nil || d.Told == nil:
+		case d.Probed != nil && d.Probed.Says == v1alpha1.VerdictHappened:
+			return c.settled(seen(d.Probed.Text))
+		default:
 			return c.settled(*d.Told)
 		}
 	}

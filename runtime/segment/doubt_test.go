@@ -390,6 +390,23 @@ func TestARunThatEndsOverACallInDoubt(t *testing.T) {
 			t.Errorf("ended %+v, asked %q", got, w.Tools.Probes())
 		}
 	})
+	story(t, "because it is cancelled while the probe is asked, which has seen it", func(t *testing.T) {
+		w := segmenttest.New(t, rule(v1alpha1.IndeterminateAsk, true))
+		w.Store.Policy(allow)
+		w.Tools.Do = func(context.Context, gate.Permit) (segment.CallResult, error) {
+			return segment.CallResult{Kind: segment.ResultIndeterminate, Text: "silent"}, nil
+		}
+		w.Tools.Ask = func(gate.ProbePermit) (segment.CallResult, error) {
+			w.Store.Cancel(w.Snapshot.Run.UID)
+			time.Sleep(20 * time.Second) // longer than a beat, which sees the cancel
+			return segment.CallResult{Kind: segment.ResultAnswered, Text: `{"paid":true}`}, nil
+		}
+		done(t, w, refunded())
+		settledAs(t, w, 1, segment.ResultAnswered, "It took effect")
+		if got := outcome(t, w, 0); got.Yield != contract.YieldCancelled {
+			t.Errorf("ended %+v", got)
+		}
+	})
 	story(t, "because its tool is no longer what it was", func(t *testing.T) {
 		w := segmenttest.New(t, rule(v1alpha1.IndeterminateAsk, false))
 		m := refunded()
