@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/store/memory"
 )
 
@@ -23,8 +24,8 @@ type Bugs struct {
 	ProbeGuesses bool
 	// WordsTwisted delivers that a call happened as that it did not, and the other way round.
 	WordsTwisted bool
-	// RuleUnread goes by TellModel whatever onIndeterminate says.
-	RuleUnread bool
+	// RuleUnread is a rule of onIndeterminate in whose place TellModel is gone by.
+	RuleUnread v1alpha1.OnIndeterminate
 	// WaitForgotten has a run that waits go on at once.
 	WaitForgotten bool
 	// OtherReason ends a run with another reason than its last segment has left.

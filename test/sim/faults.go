@@ -87,10 +87,10 @@ func (w *world) fault() {
 func (w *world) strike() bool {
 	for _, p := range w.processes {
 		word, _, _ := strings.Cut(p.doing, " ")
-		if p.exit != nil || p.frozen || word != w.sore[w.d.n(len(w.sore))] {
+		if p.exit != nil || p.frozen || word != w.hunt.sore[w.d.n(len(w.hunt.sore))] {
 			continue
 		}
-		p.frozen = w.d.n(100) < w.freezes
+		p.frozen = w.d.n(100) < w.hunt.freezes
 		w.tell("%s is hit where it %s; it will wake up: %v", p.name, p.doing, p.frozen)
 		if !p.frozen {
 			w.kill(p)
@@ -98,17 +98,6 @@ func (w *world) strike() bool {
 		return true
 	}
 	return false
-}
-
-// hunts are where processes are hit, and how many of a hundred are stopped and wake up. The rest is killed.
-var hunts = []struct {
-	sore    []string
-	freezes int
-}{
-	{[]string{"intent", "sends", "waits", "settle"}, 50},
-	{[]string{"intent", "sends", "waits", "settle", "asks"}, 50},
-	{[]string{"sends"}, 100},
-	{[]string{"sends", "waits"}, 0},
 }
 
 // stopRun cancels the run, or deletes it.

@@ -36,7 +36,7 @@ type laws struct {
 	processes        map[types.UID]int // by their Jobs
 	// decisions are what people decided, by request.
 	decisions map[string]decision
-	// delivered are what of it was put into the inbox, in its order.
+	// inbox is what of it was delivered, in its order.
 	inbox []contract.Delivery
 	tally tally
 }
@@ -46,7 +46,7 @@ type outcome struct {
 	generation int64
 	yield      contract.Yield
 	code       string
-	asks       *contract.Ask
+	ask        *contract.Ask // the first, of one that waits
 	heard      int
 }
 

@@ -73,24 +73,29 @@ func (l *laws) again(p *process, c *called, i segment.Intent) {
 	g := p.claim.Generation
 	n := len(c.generations)
 	repeated := n > 0 && c.generations[n-1] == g && !c.sent // the answer to its first try was lost
-	if n > 0 && !repeated {
-		l.entitled(g, c, i)
-	}
-	if n > 0 && !repeated && !c.repeatable() {
-		l.tally.again++
-		for _, q := range c.by {
-			if q != p && q.exit == nil && q.sending != nil && *q.sending == c.key {
-				l.broken("a call is made again only once whoever made it sends nothing of it any more: %s, and %s may", keyName(c.key), q.name)
-			}
-		}
-	}
 	if repeated {
 		return
+	}
+	if n > 0 {
+		l.entitled(g, c, i)
+	}
+	if n > 0 && !c.repeatable() {
+		l.tally.again++
+		l.alone(p, c)
 	}
 	if c.by == nil {
 		c.by = map[int64]*process{}
 	}
 	c.by[g], c.sent, c.probed = p, false, nil
+}
+
+// alone holds a call that is made again against what those do who have made it before.
+func (l *laws) alone(p *process, c *called) {
+	for _, q := range c.by {
+		if q != p && q.exit == nil && q.sending != nil && *q.sending == c.key {
+			l.broken("a call is made again only once whoever made it sends nothing of it any more: %s, and %s may", keyName(c.key), q.name)
+		}
+	}
 }
 
 // entitled is by a person's word, which is used up by it, or by a probe's no.
@@ -199,7 +204,7 @@ func firstAsk(o contract.Outcome) *contract.Ask {
 // goesOn holds a claim against what the run has waited for.
 func (l *laws) goesOn(p *process) {
 	before := l.outcomes[p.claim.Segment-1]
-	a := before.asks
+	a := before.ask
 	if a == nil {
 		return
 	}

@@ -23,7 +23,7 @@ func (l *laws) yielded(p *process, o contract.Outcome, err error) {
 		if o.Yield == contract.YieldWaiting {
 			l.tally.waits++
 		}
-		l.outcomes[p.claim.Segment] = outcome{generation: p.claim.Generation, yield: o.Yield, code: o.Code, asks: firstAsk(o), heard: p.heard}
+		l.outcomes[p.claim.Segment] = outcome{generation: p.claim.Generation, yield: o.Yield, code: o.Code, ask: firstAsk(o), heard: p.heard}
 		l.leftInDoubt(o)
 		l.live = false
 	}

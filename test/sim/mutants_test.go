@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/store/memory"
 )
 
@@ -71,8 +72,11 @@ var mutants = map[string]struct {
 	"a word is delivered as another": {
 		Bugs{WordsTwisted: true}, []string{"what the model is told is what a person or a probe has said"},
 	},
-	"nobody reads what onIndeterminate says": {
-		Bugs{RuleUnread: true}, []string{"where people are to be asked no call is given up before they were", "a run with FailRun"},
+	"people are not asked where they are to be": {
+		Bugs{RuleUnread: v1alpha1.IndeterminateAsk}, []string{"where people are to be asked no call is given up before they were"},
+	},
+	"a run goes on that is to fail": {
+		Bugs{RuleUnread: v1alpha1.IndeterminateFailRun}, []string{"a run with FailRun"},
 	},
 	"a run that waits goes on at once": {
 		Bugs{WaitForgotten: true}, []string{"a run that waits goes on only once the first of its calls is decided"},

@@ -75,7 +75,7 @@ func (p *process) judgedBy(q contract.Policy) {
 func (p *process) situation() segment.Situation {
 	a := p.claim.Snapshot.Agent
 	rule := a.OnIndeterminate
-	if p.w.bugs.RuleUnread {
+	if p.w.bugs.RuleUnread == rule {
 		rule = v1alpha1.IndeterminateTellModel
 	}
 	return segment.Situation{

@@ -20,33 +20,17 @@ type world struct {
 	step int
 	turn int // of whom it is, in a fair order
 
-	agent  *agent
-	script script
+	setting
 	// asked is how often the model was asked, so that no two of its answers are the same.
 	asked int
-	// people says that somebody looks at requests, once they have been open for so long. opinion is what they tend to say.
-	people  bool
-	slow    time.Duration
-	opinion int
-	asks    int // how often they were asked what came of a call
-	// fates are what becomes of the first calls that must not be repeated, whatever the step says. deaf is how many questions to a
-	// probe have no answer.
-	fates []fate
-	deaf  int
-	// sore is where processes are hit, and freezes how many of a hundred of them wake up.
-	sore    []string
-	freezes int
-	// doubles is how many Jobs make two pods, as one may.
-	doubles int
-	// first is the tool that the model likes most.
-	first int
+	// asks is how often people were asked what came of a call.
+	asks int
 	// done are the calls that a tool has carried out.
 	done map[segment.CallKey]bool
 	// fair says that nothing bad happens any more.
 	fair bool
 
 	queued  time.Time
-	defined bool
 	pg      *postgres
 	cluster cluster
 	// projected is which of policies each version is.
@@ -99,34 +83,16 @@ func (w *world) play(s Schedule) {
 	w.laws.atTheEnd()
 }
 
-func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
-	w := &world{now: start, queued: start, bugs: bugs, trace: trace, projected: map[int64]int{}, done: map[segment.CallKey]bool{}, d: draws{setting}}
+func newWorld(number uint64, bugs Bugs, trace *strings.Builder) *world {
+	w := &world{
+		now: start, setting: draw(number), queued: start, bugs: bugs, trace: trace, projected: map[int64]int{}, done: map[segment.CallKey]bool{},
+	}
 	w.pg = newPostgres(func() time.Time { return w.now })
 	w.pg.store.Break(bugs.Bugs)
 	w.pg.bugs = bugs
-	w.agent, w.script = &agents[w.d.n(len(agents))], scripts[w.d.n(len(scripts))]
-	w.people, w.defined = w.d.n(5) > 0 || setting == 0, w.d.n(16) > 0 || setting == 0
-	w.slow, w.opinion, w.first = delays[w.d.n(len(delays))], w.d.n(len(words)), w.d.n(len(tools))
-	if w.d.once(6) {
-		w.doubles = 1 + w.d.n(2)
-	}
-	hunt := hunts[w.d.n(len(hunts))]
-	w.sore, w.freezes = hunt.sore, hunt.freezes
-	if w.d.once(2) {
-		w.deaf = w.d.n(3)
-		for range 1 + w.d.n(5) {
-			w.fates = append(w.fates, fates[w.d.n(len(fates))])
-		}
-	}
 	w.cluster.duplicates = map[types.UID]int{}
-	w.cluster.run = run{version: 1}
-	if w.d.once(3) {
-		w.cluster.run.ttl = time.Minute
-	}
-	w.cluster.policy, w.cluster.edits = 1, 1 // one under which much is done
-	if w.d.once(2) {
-		w.cluster.policy = w.d.n(len(policies))
-	}
+	w.cluster.run = run{version: 1, ttl: w.ttl}
+	w.cluster.policy, w.cluster.edits = w.policy, 1
 	w.laws = newLaws(w)
 	for i := range w.replicas {
 		w.replicas[i] = &replica{w: w, name: "manager " + itoa(i)}
@@ -134,9 +100,6 @@ func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
 	}
 	return w
 }
-
-// delays are how long requests are open before somebody looks: the last is longer than a rule of policies has people wait.
-var delays = []time.Duration{0, 0, 0, 20 * time.Second, 100 * time.Second, 290 * time.Second, 310 * time.Second}
 
 // looksAt is when somebody looks at a request, and zero if nobody will.
 func (w *world) looksAt(q *v1alpha1.ApprovalRequest) time.Time {
