@@ -11,75 +11,99 @@ import (
 )
 
 // fault is something bad.
-func (w *world) fault() {
+func (w *world) fault() { faults[w.d.n(len(faults))](w) }
+
+// faults are by how often they happen.
+var faults = []func(*world){
+	(*world).crashManager, (*world).crashManager, (*world).stopManager, (*world).stopManager,
+	(*world).killProcess, (*world).killProcess, (*world).killProcess, (*world).stopProcess, (*world).stopProcess,
+	(*world).evict, (*world).deleteJob, (*world).deletePod, (*world).loseNode, (*world).doublePod,
+	(*world).stopRun, (*world).changePolicy, (*world).changePolicy, (*world).skew, (*world).useUpQuota, (*world).deleteRequest,
+}
+
+func (w *world) crashManager() {
+	r := w.replicas[w.d.n(len(w.replicas))]
+	w.tell("%s crashes", r.name)
+	r.crash()
+}
+
+func (w *world) stopManager() {
+	r := w.replicas[w.d.n(len(w.replicas))]
+	r.asleep = w.now.Add(durations[w.d.n(len(durations))])
+	w.tell("%s is stopped until %.0fs", r.name, r.asleep.Sub(start).Seconds())
+}
+
+func (w *world) killProcess() {
+	if p := w.process(); p != nil {
+		w.tell("%s is killed", p.name)
+		w.kill(p)
+	}
+}
+
+// stopProcess stops one, or wakes it up.
+func (w *world) stopProcess() {
+	if p := w.process(); p != nil {
+		p.frozen = !p.frozen
+		w.tell("%s is stopped: %v", p.name, p.frozen)
+	}
+}
+
+func (w *world) evict() {
+	if h := w.host(); h != nil {
+		w.tell("%s is evicted", h.uid)
+		w.cluster.change(h.uid, func(p *corev1.Pod) {
+			p.Status.Conditions = append(slices.Clone(p.Status.Conditions), corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
+		})
+		w.told(h)
+	}
+}
+
+func (w *world) deleteJob() {
+	if jobs := w.cluster.jobs; len(jobs) > 0 {
+		j := jobs[w.d.n(len(jobs))]
+		w.tell("Job %s is deleted by hand", j.Name)
+		w.cluster.deleteJob(j.Name)
+	}
+}
+
+func (w *world) deletePod() {
+	if h := w.host(); h != nil {
+		w.tell("%s is deleted by hand", h.uid)
+		w.told(h)
+	}
+}
+
+func (w *world) doublePod() {
+	if jobs := w.cluster.jobs; len(jobs) > 0 {
+		j := jobs[w.d.n(len(jobs))]
+		w.tell("Job %s makes another pod", j.Name)
+		w.cluster.duplicates[j.UID]++
+		w.cluster.createPod(j)
+	}
+}
+
+func (w *world) changePolicy() {
 	c := &w.cluster
-	switch w.d.n(20) {
-	case 0, 1:
-		r := w.replicas[w.d.n(len(w.replicas))]
-		w.tell("%s crashes", r.name)
-		r.crash()
-	case 2, 3, 4:
-		if p := w.process(); p != nil {
-			w.tell("%s is killed", p.name)
-			w.kill(p)
-		}
-	case 5, 6:
-		if p := w.process(); p != nil {
-			p.frozen = !p.frozen
-			w.tell("%s is stopped: %v", p.name, p.frozen)
-		}
-	case 7:
-		if h := w.host(); h != nil {
-			w.tell("%s is evicted", h.uid)
-			c.change(h.uid, func(p *corev1.Pod) {
-				p.Status.Conditions = append(slices.Clone(p.Status.Conditions), corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
-			})
-			w.told(h)
-		}
-	case 8:
-		if len(c.jobs) > 0 {
-			j := c.jobs[w.d.n(len(c.jobs))]
-			w.tell("Job %s is deleted by hand", j.Name)
-			c.deleteJob(j.Name)
-		}
-	case 9:
-		if h := w.host(); h != nil {
-			w.tell("%s is deleted by hand", h.uid)
-			w.told(h)
-		}
-	case 10:
-		w.loseNode()
-	case 11:
-		if len(c.jobs) > 0 {
-			j := c.jobs[w.d.n(len(c.jobs))]
-			w.tell("Job %s makes another pod", j.Name)
-			c.duplicates[j.UID]++
-			c.createPod(j)
-		}
-	case 12:
-		w.stopRun()
-	case 13, 14:
-		c.policy = w.d.n(len(policies))
-		c.edits++
-		c.changed(ofPolicy)
-		w.tell("the policy is changed to %d", c.policy)
-	case 15:
-		w.skew()
-	case 16:
-		c.full = !c.full
-		w.defined = true
-		w.tell("the quota is used up: %v", c.full)
-	case 18, 19:
-		r := w.replicas[w.d.n(len(w.replicas))]
-		r.asleep = w.now.Add(durations[w.d.n(len(durations))])
-		w.tell("%s is stopped until %.0fs", r.name, r.asleep.Sub(start).Seconds())
-	case 17:
-		if n := len(c.requests); n > 0 {
-			q := c.requests[w.d.n(n)]
-			w.tell("%s is deleted by hand", q.Name)
-			c.requests = slices.DeleteFunc(c.requests, func(other *v1alpha1.ApprovalRequest) bool { return other == q })
-			c.changed(ofRequests)
-		}
+	c.policy = w.d.n(len(policies))
+	c.edits++
+	c.changed(ofPolicy)
+	w.tell("the policy is changed to %d", c.policy)
+}
+
+// useUpQuota uses it up, or gives it back.
+func (w *world) useUpQuota() {
+	w.cluster.full = !w.cluster.full
+	w.defined = true
+	w.tell("the quota is used up: %v", w.cluster.full)
+}
+
+func (w *world) deleteRequest() {
+	c := &w.cluster
+	if n := len(c.requests); n > 0 {
+		q := c.requests[w.d.n(n)]
+		w.tell("%s is deleted by hand", q.Name)
+		c.requests = slices.DeleteFunc(c.requests, func(other *v1alpha1.ApprovalRequest) bool { return other == q })
+		c.changed(ofRequests)
 	}
 }
 

@@ -127,7 +127,8 @@ func (l *laws) foundOut(p *process, c *called, s segment.Settlement) bool {
 	if c.generations[len(c.generations)-1] == g { // it was made again since
 		word = nil
 	}
-	want, says := segment.ResultIndeterminate, ""
+	var want segment.ResultKind
+	var says string
 	switch {
 	case word != nil && word.Phase == v1alpha1.ApprovalHappened:
 		want, says = segment.ResultAnswered, word.By+" says that it took effect"
