@@ -14,7 +14,7 @@ type called struct {
 	intent      segment.Intent
 	generations []int64 // those that wrote its intent
 	executed    int
-	heard       int64 // the generation that had an answer of the tool
+	heard       []int64 // the generations that had an answer of the tool
 	result      *segment.CallResult
 	doubt
 }
@@ -151,7 +151,8 @@ func (l *laws) executed(p *process, permit gate.Permit, done bool) {
 }
 
 func (l *laws) heard(p *process, permit gate.Permit) {
-	l.call(segment.CallKey{Turn: permit.Turn(), Index: permit.Index()}).heard = p.claim.Generation
+	c := l.call(segment.CallKey{Turn: permit.Turn(), Index: permit.Index()})
+	c.heard = append(c.heard, p.claim.Generation)
 }
 
 // settled is a result.
@@ -165,11 +166,11 @@ func (l *laws) settled(p *process, s segment.Settlement, err error) error {
 	}
 	others := slices.ContainsFunc(c.generations, func(o int64) bool { return o != g })
 	switch {
-	case len(c.generations) > 0 && s.Effect != v1alpha1.EffectRead && c.heard != g && l.foundOut(p, c, s):
+	case len(c.generations) > 0 && s.Effect != v1alpha1.EffectRead && !slices.Contains(c.heard, g) && l.foundOut(p, c, s):
 		c.foundOut = true
-	case kind == segment.ResultAnswered && c.heard != g:
+	case kind == segment.ResultAnswered && !slices.Contains(c.heard, g):
 		l.broken("a call is answered only if its tool has answered: %s", keyName(s.CallKey))
-	case s.Effect != v1alpha1.EffectRead && kind != segment.ResultIndeterminate && c.heard != g && (c.executed > 0 || others):
+	case s.Effect != v1alpha1.EffectRead && kind != segment.ResultIndeterminate && !slices.Contains(c.heard, g) && (c.executed > 0 || others):
 		l.broken("a call that may have been sent and was not heard of is indeterminate: %s is %s", keyName(s.CallKey), kind)
 	}
 	c.result = &s.Result
