@@ -155,11 +155,12 @@ type Answer struct {
 
 // Answered reads what was decided on a call with these very arguments. Nothing that was decided on others counts. seats is how
 // many have to approve if nobody has approved yet: what the question asked for that somebody has approved stands, so that a policy
-// that changes meanwhile does not ask again. Every seat counts once, however often its approval is delivered. There are never more
-// than MaxSeats.
+// that changes meanwhile does not ask again. A denial stands, also behind a seat that expired. Every seat counts once, however often
+// its approval is delivered. There are never more than MaxSeats.
 func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer {
 	a := Answer{Phase: v1alpha1.ApprovalPending, Seats: min(max(seats, 1), MaxSeats)}
 	taken, asked := map[int32]bool{}, int32(0)
+	var expired *Answer
 	for _, d := range ds {
 		if d.Type == v1alpha1.ApprovalIndeterminate || d.Turn != turn || d.Index != index || d.Digest != digest {
 			continue
@@ -175,10 +176,18 @@ func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer
 			}
 			taken[d.Seat] = true
 			a.By, a.Requests = append(a.By, d.By), append(a.Requests, d.Request)
-		case v1alpha1.ApprovalDenied, v1alpha1.ApprovalExpired:
-			return Answer{Phase: d.Phase, By: by(d), Reason: d.Reason, Requests: []types.UID{d.Request}}
+		case v1alpha1.ApprovalDenied:
+			return stopped(d)
+		case v1alpha1.ApprovalExpired:
+			if expired == nil {
+				a := stopped(d)
+				expired = &a
+			}
 		default: // of a later version: it answers nothing
 		}
+	}
+	if expired != nil {
+		return *expired
 	}
 	if len(taken) > 0 {
 		a.Seats = asked
@@ -192,6 +201,11 @@ func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer
 		a.Phase = v1alpha1.ApprovalApproved
 	}
 	return a
+}
+
+// stopped is the answer of one that stands against the call.
+func stopped(d Delivery) Answer {
+	return Answer{Phase: d.Phase, By: by(d), Reason: d.Reason, Requests: []types.UID{d.Request}}
 }
 
 func by(d Delivery) []string {

@@ -73,6 +73,11 @@ func TestAnswered(t *testing.T) {
 			2,
 			contract.Answer{Phase: v1alpha1.ApprovalExpired, Requests: []types.UID{"r2"}},
 		},
+		"one does not answer, one denies": {
+			[]contract.Delivery{of(1, v1alpha1.ApprovalExpired, 1, 2), of(2, v1alpha1.ApprovalDenied, 2, 2)},
+			2,
+			contract.Answer{Phase: v1alpha1.ApprovalDenied, By: []string{"p2"}, Reason: "because", Requests: []types.UID{"r2"}},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -174,6 +179,9 @@ func lawful(t *testing.T, list []contract.Delivery, want int32) {
 	default:
 		if !says(a.Phase) {
 			t.Errorf("%+v is %s, which nobody said", list, a.Phase)
+		}
+		if says(v1alpha1.ApprovalDenied) && a.Phase != v1alpha1.ApprovalDenied {
+			t.Errorf("%+v is %s, and somebody has denied it", list, a.Phase)
 		}
 	}
 }

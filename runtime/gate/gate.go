@@ -107,7 +107,7 @@ type Circumstances struct {
 	PolicyVersion int64
 	// Inbox is what people have decided.
 	Inbox []contract.Delivery
-	// Again is by whose word a call that may have been sent is made again, if it is by a person's.
+	// Again is the newest word of a person that a call which may have been sent is to be made again, if there is one. The intent uses it up.
 	Again *contract.Delivery
 	// Doubtful are the tools, as server/tool, of which a call was made whose outcome nobody knows. Until somebody looks, the next
 	// call may do the same thing again: each that is no Read needs an approval.

@@ -42,27 +42,26 @@ type Finding struct {
 	Text string
 }
 
-// inDoubt names the act for a call that may have been sent and is not settled. Nil means that it may be made again, and by whose
-// word, if it was a person's.
-func (s Situation) inDoubt(t Transcript, a Answered, i int) (Act, *contract.Delivery) {
+// inDoubt names the act for a call that may have been sent and is not settled. Nil means that it may be made again.
+func (s Situation) inDoubt(t Transcript, a Answered, i int) Act {
 	c := s.Journal[CallKey{a.Turn, i}]
 	d := s.Doubts[c.CallKey]
 	word, said := s.said(c, d)
 	switch {
 	case said && word.Phase == v1alpha1.ApprovalHappened:
-		return c.settled(happened(word)), nil
+		return c.settled(happened(word))
 	case said && word.Phase == v1alpha1.ApprovalNotHappened:
-		return c.settled(notHappened(word)), nil
+		return c.settled(notHappened(word))
 	case said && word.Phase == v1alpha1.ApprovalExpired:
-		return c.settled(d.told("People were asked what came of it, and nobody said so in time.")), nil
+		return c.settled(d.told("People were asked what came of it, and nobody said so in time."))
 	case said && c.again():
-		return nil, &word
+		return nil
 	case said:
-		return c.settled(d.told("A person wanted it made again, which was not done: the process that made it may still be at work.")), nil
+		return c.settled(d.told("A person wanted it made again, which was not done: the process that made it may still be at work."))
 	case d.Told == nil && c.repeatable():
-		return nil, nil
+		return nil
 	default:
-		return s.findOut(t, a, i, d), nil
+		return s.findOut(t, a, i, d)
 	}
 }
 
@@ -70,6 +69,15 @@ func (s Situation) inDoubt(t Transcript, a Answered, i int) (Act, *contract.Deli
 func (s Situation) said(c Call, d Doubt) (contract.Delivery, bool) {
 	word, said := contract.Resolved(s.Inbox, c.Turn, c.Index, c.Digest)
 	return word, said && d.Told == nil && !slices.Contains(c.Approvals, word.Request)
+}
+
+// wanted is the newest word of a person that a call is to be made again, or nil. Each intent that makes it again holds it, also one
+// that a probe has led to: it was said about an earlier try, and is used up.
+func (s Situation) wanted(c Call) *contract.Delivery {
+	if word, said := contract.Resolved(s.Inbox, c.Turn, c.Index, c.Digest); said && word.Phase == v1alpha1.ApprovalRetry {
+		return &word
+	}
+	return nil
 }
 
 // again reports whether the call may be made again if somebody knows that this is right.
@@ -195,7 +203,11 @@ func (s Situation) abandoned(t Transcript) Act {
 	a, _ := t.last().(Answered)
 	for i := range a.Calls {
 		c := s.Journal[CallKey{a.Turn, i}]
-		if d := s.Doubts[c.CallKey]; c.Begun && c.Result == nil && d.Told != nil {
+		switch d := s.Doubts[c.CallKey]; {
+		case !c.Begun || c.Result != nil || d.Told == nil:
+		case d.Probed != nil && d.Probed.Says == v1alpha1.VerdictHappened:
+			return c.settled(seen(d.Probed.Text))
+		default:
 			return c.settled(*d.Told)
 		}
 	}

@@ -187,6 +187,33 @@ func TestWhatCameOfACallIsAsked(t *testing.T) {
 			t.Errorf("called %v, ended %+v", w.Tools.Calls(), outcome(t, w, 1))
 		}
 	})
+	story(t, "a word that is used up stays so though a probe has the call made once more", func(t *testing.T) {
+		w := segmenttest.New(t, rule(v1alpha1.IndeterminateAsk, true))
+		m, deaf := refunded(), func(gate.ProbePermit) (segment.CallResult, error) {
+			return segment.CallResult{Kind: segment.ResultFailed}, nil
+		}
+		w.Tools.Ask = deaf
+		killed.run(t, w, m)
+		word(t, w, 0, v1alpha1.ApprovalRetry)
+		w.Tools.Ask = func(gate.ProbePermit) (segment.CallResult, error) {
+			return segment.CallResult{Kind: segment.ResultAnswered, Text: `{"paid":false}`}, nil
+		}
+		w.Tools.Do = func(context.Context, gate.Permit) (segment.CallResult, error) {
+			if len(w.Tools.Calls()) == 2 {
+				return segment.CallResult{Kind: segment.ResultIndeterminate, Text: "silent"}, nil
+			}
+			return segment.CallResult{}, segmenttest.ErrKilled
+		}
+		if _, err := w.Segment(t.Context(), m, nil); !errors.Is(err, segmenttest.ErrKilled) {
+			t.Fatal(err)
+		}
+		w.Store.Terminated(w.Snapshot.Run.UID)
+		w.Tools.Ask, w.Tools.Do = deaf, func(context.Context, gate.Permit) (segment.CallResult, error) { return paid, nil }
+		done(t, w, m)
+		if len(w.Tools.Calls()) != 3 || outcome(t, w, 1).Wait == nil {
+			t.Errorf("called %v, ended %+v", w.Tools.Calls(), outcome(t, w, 1))
+		}
+	})
 	story(t, "an approval of the call is no word about what came of it", func(t *testing.T) {
 		w := segmenttest.New(t, rule(v1alpha1.IndeterminateAsk, false))
 		m := refunded()
@@ -361,6 +388,23 @@ func TestARunThatEndsOverACallInDoubt(t *testing.T) {
 		settledAs(t, w, 1, segment.ResultIndeterminate, "silent")
 		if got := outcome(t, w, 0); got.Yield != contract.YieldCancelled || len(w.Tools.Probes()) != 0 {
 			t.Errorf("ended %+v, asked %q", got, w.Tools.Probes())
+		}
+	})
+	story(t, "because it is cancelled while the probe is asked, which has seen it", func(t *testing.T) {
+		w := segmenttest.New(t, rule(v1alpha1.IndeterminateAsk, true))
+		w.Store.Policy(allow)
+		w.Tools.Do = func(context.Context, gate.Permit) (segment.CallResult, error) {
+			return segment.CallResult{Kind: segment.ResultIndeterminate, Text: "silent"}, nil
+		}
+		w.Tools.Ask = func(gate.ProbePermit) (segment.CallResult, error) {
+			w.Store.Cancel(w.Snapshot.Run.UID)
+			time.Sleep(20 * time.Second) // longer than a beat, which sees the cancel
+			return segment.CallResult{Kind: segment.ResultAnswered, Text: `{"paid":true}`}, nil
+		}
+		done(t, w, refunded())
+		settledAs(t, w, 1, segment.ResultAnswered, "It took effect")
+		if got := outcome(t, w, 0); got.Yield != contract.YieldCancelled {
+			t.Errorf("ended %+v", got)
 		}
 	})
 	story(t, "because its tool is no longer what it was", func(t *testing.T) {

@@ -46,10 +46,10 @@ func (s Situation) call(t Transcript, a Answered, i int) Act {
 	begun := s.Journal[CallKey{a.Turn, i}]
 	var word *contract.Delivery
 	if begun.Begun {
-		var act Act
-		if act, word = s.inDoubt(t, a, i); act != nil {
+		if act := s.inDoubt(t, a, i); act != nil {
 			return act
 		}
+		word = s.wanted(begun)
 	}
 	if len(a.Calls) > maxCalls {
 		return Refuse{Settlement{CallKey: CallKey{a.Turn, i}, Tool: contract.Clip(a.Calls[i].Tool, 128), Result: crowded(len(a.Calls))}}
@@ -89,7 +89,7 @@ func (s Situation) call(t Transcript, a Answered, i int) Act {
 	}
 }
 
-// judge has the gate judge a call. again is by whose word it is made again, if it was made before and is by a person's.
+// judge has the gate judge a call. again is a person's word that it is to be made again, if it was made before and there is one.
 func (s Situation) judge(a Answered, i, left int, again *contract.Delivery) gate.Verdict {
 	c := s.circumstances(left)
 	c.Again = again

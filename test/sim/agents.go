@@ -8,7 +8,6 @@ import (
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/contract"
 	"github.com/ekiden-dev/ekiden/runtime/gate"
-	"github.com/ekiden-dev/ekiden/runtime/policy"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
 )
 
@@ -22,7 +21,9 @@ var tools = []v1alpha1.CompiledTool{
 	{Name: "read", Effect: v1alpha1.EffectRead, Idempotency: v1alpha1.IdempotencyNone},
 	{Name: "send", Effect: v1alpha1.EffectSend, Idempotency: v1alpha1.IdempotencyNone},
 	{Name: "write", Effect: v1alpha1.EffectWrite, Idempotency: v1alpha1.IdempotencyKey},
-	{Name: "post", Effect: v1alpha1.EffectWrite, Idempotency: v1alpha1.IdempotencyNone},
+	{Name: "post", Effect: v1alpha1.EffectWrite, Idempotency: v1alpha1.IdempotencyNone, Probe: v1alpha1.CompiledProbe{
+		Tool: "find", Arguments: `{'key': key}`, Happened: `answer.found`, TimeoutSeconds: 20, MaxResultBytes: 1024,
+	}},
 }
 
 // agent is a snapshot and what every process makes of it.
@@ -31,20 +32,28 @@ type agent struct {
 	gate     *gate.Gate
 }
 
-// agents are by the narrowness of their limits. They are made once: nothing writes to them.
-var agents = []agent{
-	agentOf(v1alpha1.Limits{Segments: 8, Turns: 10, ToolCalls: 10, ActiveSeconds: 1800}, 3, v1alpha1.ToolFailureTellModel),
-	agentOf(v1alpha1.Limits{Segments: 3, Turns: 4, ToolCalls: 4, ActiveSeconds: 900}, 2, v1alpha1.ToolFailureTellModel),
-	agentOf(v1alpha1.Limits{Segments: 2, Turns: 3, ToolCalls: 2, ActiveSeconds: 120}, 2, v1alpha1.ToolFailureFailRun),
-	agentOf(v1alpha1.Limits{Segments: 20, Turns: 6, ToolCalls: 6, ActiveSeconds: 3600}, 5, v1alpha1.ToolFailureTellModel),
+// agents are by what they do about a call of which nobody knows, and by the narrowness of their limits. They are made once: nothing
+// writes to them.
+var agents = allAgents()
+
+func allAgents() (all []agent) {
+	for _, rule := range []v1alpha1.OnIndeterminate{v1alpha1.IndeterminateTellModel, v1alpha1.IndeterminateAsk, v1alpha1.IndeterminateFailRun} {
+		all = append(all,
+			agentOf(v1alpha1.Limits{Segments: 8, Turns: 10, ToolCalls: 10, ActiveSeconds: 1800}, 3, v1alpha1.ToolFailureTellModel, rule),
+			agentOf(v1alpha1.Limits{Segments: 3, Turns: 4, ToolCalls: 4, ActiveSeconds: 900}, 2, v1alpha1.ToolFailureTellModel, rule),
+			agentOf(v1alpha1.Limits{Segments: 2, Turns: 3, ToolCalls: 2, ActiveSeconds: 120}, 2, v1alpha1.ToolFailureFailRun, rule),
+			agentOf(v1alpha1.Limits{Segments: 20, Turns: 6, ToolCalls: 6, ActiveSeconds: 3600}, 5, v1alpha1.ToolFailureTellModel, rule),
+		)
+	}
+	return all
 }
 
-func agentOf(l v1alpha1.Limits, tries int32, onFailure v1alpha1.OnToolFailure) agent {
+func agentOf(l v1alpha1.Limits, tries int32, onFailure v1alpha1.OnToolFailure, rule v1alpha1.OnIndeterminate) agent {
 	s := contract.Snapshot{
 		Schema: contract.SnapshotSchema, Revision: "desk-1", Definition: "desk", Task: "Do it.",
 		Run: contract.Identity{Namespace: "team", NamespaceUID: namespaceUID, Name: "run", UID: runUID, RootUID: runUID},
 		Agent: v1alpha1.CompiledAgent{
-			Limits: l, OnToolFailure: onFailure,
+			Limits: l, OnToolFailure: onFailure, OnIndeterminate: rule,
 			Segment: v1alpha1.SegmentTimers{SoftSeconds: 90, HardSeconds: 120},
 			Retry:   v1alpha1.Retry{MaxAttempts: tries, BaseSeconds: 1, CapSeconds: 30, MaxRetryAfterSeconds: 120},
 		},
@@ -57,6 +66,9 @@ func agentOf(l v1alpha1.Limits, tries int32, onFailure v1alpha1.OnToolFailure) a
 			panic(err) // the schema above is canonical
 		}
 		t.Server, t.Tool, t.Digest = "crm", t.Name, digest
+		if t.Probe.Tool != "" {
+			t.Probe.Digest = digest
+		}
 		t.Show, t.TimeoutSeconds, t.MaxResultBytes = v1alpha1.ShowArguments, 40, 1024
 		s.Agent.Tools, s.Tools, s.Grant = append(s.Agent.Tools, t), append(s.Tools, c), append(s.Grant, t.Name)
 	}
@@ -65,49 +77,6 @@ func agentOf(l v1alpha1.Limits, tries int32, onFailure v1alpha1.OnToolFailure) a
 		panic(err)
 	}
 	return agent{s, g}
-}
-
-// rules are what a policy may say. Each is one set, compiled, with what it does about each tool.
-type rules struct {
-	set    contract.PolicySet
-	rules  *policy.Rules
-	action map[string]v1alpha1.PolicyAction
-}
-
-// policies are changed from one to another as people like. The first says nothing.
-var policies = []rules{
-	compile(),
-	compile(rule(v1alpha1.PolicyAllow, 0)),
-	compile(rule(v1alpha1.PolicyAllow, 0), rule(v1alpha1.PolicyDeny, 0, "crm/send")),
-	compile(rule(v1alpha1.PolicyAllow, 0), rule(v1alpha1.PolicyRequireApproval, 2, "crm/send", "crm/post")),
-	compile(rule(v1alpha1.PolicyAllow, 0), rule(v1alpha1.PolicyRequireApproval, 1, "crm/write", "crm/read")),
-	compile(rule(v1alpha1.PolicyDeny, 0)),
-}
-
-func rule(a v1alpha1.PolicyAction, seats int32, tools ...string) v1alpha1.PolicyRule {
-	r := v1alpha1.PolicyRule{Name: "rule", Action: a, Match: v1alpha1.PolicyMatch{Tools: tools}}
-	if seats > 0 {
-		r.Approval = v1alpha1.PolicyApproval{Pool: "desk", Seats: seats, ExpiresSeconds: 300}
-	}
-	return r
-}
-
-func compile(list ...v1alpha1.PolicyRule) rules {
-	set := contract.PolicySet{Schema: contract.PolicySchema, Sources: []contract.PolicySource{{Namespace: "team", Name: "default", UID: "policy-uid", Rules: list}}}
-	r := rules{set: set, rules: policy.Compile(set), action: map[string]v1alpha1.PolicyAction{}}
-	for _, t := range tools {
-		d := r.rules.Decide(policy.Call{Tool: "crm/" + t.Name, Effect: t.Effect, Arguments: map[string]any{}})
-		r.action["crm/"+t.Name] = d.Action
-	}
-	return r
-}
-
-// at is the set as generation g of its object.
-func (r rules) at(g int) contract.PolicySet {
-	set, source := r.set, r.set.Sources[0]
-	source.Generation = int64(g)
-	set.Sources = []contract.PolicySource{source}
-	return set
 }
 
 // script is how many calls the model proposes in each turn; an answer without calls follows the last.

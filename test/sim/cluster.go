@@ -213,6 +213,8 @@ func (w *world) chores(add func(what string, do func())) {
 		switch {
 		case !concluded && made == 0 && j.Annotations == nil:
 			add(w.say("the Job controller makes a pod of ", j.Name), func() { c.firstPod(j) })
+		case !concluded && made == 1 && w.doubles > 0:
+			add(w.say("the Job controller makes a second pod of ", j.Name), func() { w.doubles--; c.duplicates[j.UID]++; c.createPod(j) })
 		case !concluded && dead > 0 && w.bugs.RetryTwice && made < 3 && live == 0:
 			add(w.say("the Job controller makes another pod of ", j.Name), func() { c.createPod(j) })
 		case !concluded && (dead > 0 || made == 0):
@@ -283,6 +285,8 @@ func (w *world) kubelet(h *pod, add func(what string, do func())) {
 		add(w.say(name, " is removed"), func() { c.removePod(h.uid) })
 	case h.process == nil && !over(p):
 		add(w.say(name, " starts"), func() { w.startProcess(h) })
+	case h.process != nil && h.process.exit == nil && p.Status.Phase == corev1.PodPending:
+		add(w.say("the kubelet reports that ", name, " runs"), func() { w.reportRunning(h) })
 	case h.process != nil && h.process.exit != nil && !over(p):
 		add(w.say("the kubelet reports the end of ", name), func() { w.report(h) })
 	case over(p) && p.DeletionTimestamp != nil:
@@ -293,15 +297,19 @@ func (w *world) kubelet(h *pod, add func(what string, do func())) {
 }
 
 func (w *world) startProcess(h *pod) {
+	h.process = newProcess(w, h)
+	w.processes = append(w.processes, h.process)
+	w.laws.started(h)
+}
+
+// reportRunning shows in the pod that its process has started, which it has for a while.
+func (w *world) reportRunning(h *pod) {
 	w.cluster.change(h.uid, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: contract.SegmentContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		}}
 	})
-	h.process = newProcess(w, h)
-	w.processes = append(w.processes, h.process)
-	w.laws.started(h)
 }
 
 // report shows in the pod how its process ended.

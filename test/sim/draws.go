@@ -1,7 +1,7 @@
 package sim
 
 // Schedule is all that is left to chance in one history: a number a step. A step of number zero does what is fair and
-// nothing bad, and so does every step behind the last. So a schedule is made smaller by leaving numbers out or by putting zeros
+// nothing bad but what its setting has in store, and so does every step behind the last. So a schedule is made smaller by leaving numbers out or by putting zeros
 // in their place.
 type Schedule struct {
 	// Setting chooses the agent, the script and what may go wrong.

@@ -13,7 +13,13 @@ import (
 
 // invoke is work.invoke around tool.Invoker.Invoke: a call that was not begun after all leaves everything to the next look.
 func (p *process) invoke(permit gate.Permit) error {
+	k := segment.CallKey{Turn: permit.Turn(), Index: permit.Index()}
+	if d := p.doubts[k]; d.Probed != nil {
+		p.doubts[k] = segment.Doubt{Again: d.Again + 1}
+	}
+	p.sending = &k
 	err := p.order(permit)
+	p.sending = nil
 	switch {
 	case errors.Is(err, segment.ErrCancelled):
 		p.feel(segment.Pulse{Cancelled: true})
@@ -45,7 +51,7 @@ func (p *process) order(permit gate.Permit) error {
 		if p.cause != nil {
 			return p.cause
 		}
-		return p.settle(p.settlement(permit, unanswered(t, doubt)), true)
+		return p.recorded(p.settlement(permit, unanswered(t, doubt)))
 	}
 	if p.w.bugs.SettleFirst {
 		if err := p.settle(p.settlement(permit, segment.CallResult{Kind: segment.ResultAnswered, Text: "done"}), true); err != nil {
@@ -61,7 +67,19 @@ func (p *process) order(permit gate.Permit) error {
 	if err != nil || p.w.bugs.SettleFirst {
 		return err
 	}
-	return p.settle(p.settlement(permit, result), true)
+	return p.recorded(p.settlement(permit, result))
+}
+
+// recorded is recorder.Settle: what nobody knows is kept and not written.
+func (p *process) recorded(s segment.Settlement) error {
+	if s.Result.Kind != segment.ResultIndeterminate {
+		return p.settle(s, true)
+	}
+	d, c := p.doubts[s.CallKey], p.journal[s.CallKey]
+	d.Told = &s.Result
+	c.Gone = c.Gone || c.Generation == p.claim.Generation
+	p.doubts[s.CallKey], p.journal[s.CallKey] = d, c
+	return nil
 }
 
 func (p *process) settlement(permit gate.Permit, r segment.CallResult) segment.Settlement {
@@ -102,6 +120,7 @@ func (p *process) begin(permit gate.Permit, k segment.CallKey) error {
 	}
 	p.journal[k] = segment.Call{
 		CallKey: k, Tool: i.Tool, Effect: i.Effect, Idempotency: i.Idempotency, Digest: i.Digest, Generation: p.claim.Generation, Begun: true,
+		Approvals: i.Approvals,
 	}
 	return nil
 }
@@ -113,6 +132,9 @@ func (p *process) send(permit gate.Permit, doubt bool) (segment.CallResult, erro
 	for tried := 1; ; tried++ {
 		p.pause("sends " + itoa(permit.Turn()) + "." + itoa(permit.Index()) + " to " + t.Name)
 		answer := p.w.execute(p, permit)
+		if answer.fatal {
+			p.dies()
+		}
 		cut := p.pass(earlier(answer.at, deadline), false, false, "waits for "+t.Name)
 		if cut != nil && repeatable(t) {
 			if p.cause != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/runtime/store/memory"
 )
 
@@ -37,7 +38,7 @@ var mutants = map[string]struct {
 		Bugs{NoIntent: true}, []string{"nothing is sent before its intent is committed"},
 	},
 	"a call that must not be repeated is sent again": {
-		Bugs{SendTwice: true}, []string{"a call that is neither Read nor idempotent by Key is executed at most once"},
+		Bugs{SendTwice: true}, []string{"a call that must not be repeated is executed once"},
 	},
 	"the Job controller tries again beside the manager": {
 		Bugs{RetryTwice: true}, []string{"nothing but the manager tries again"},
@@ -55,7 +56,33 @@ var mutants = map[string]struct {
 		Bugs{JobFirst: true}, []string{"no attempt works unknown to the ledger"},
 	},
 	"a decision counts although it came after the end of its request": {
-		Bugs{LateCounts: true}, []string{"each approval is of these arguments, in time and of another person"},
+		Bugs{LateCounts: true}, []string{"what is delivered is what a person has said in time"},
+	},
+	"a process is taken for gone because it is silent": {
+		Bugs{Bugs: memory.Bugs{AllGone: true}}, []string{"a call is made again only once whoever made it sends nothing of it any more"},
+	},
+	"a word of a person has a call made again twice": {
+		Bugs{Bugs: memory.Bugs{WordsUnkept: true}}, []string{
+			"a call that must not be repeated is begun again only by a word that is not used up", "where people are to be asked no call is given up before they were",
+		},
+	},
+	"a probe that cannot tell is taken for one that says no": {
+		Bugs{ProbeGuesses: true}, []string{"a call that must not be repeated is begun again only by a word that is not used up"},
+	},
+	"a word is delivered as another": {
+		Bugs{WordsTwisted: true}, []string{"what the model is told is what a person or a probe has said"},
+	},
+	"people are not asked where they are to be": {
+		Bugs{RuleUnread: v1alpha1.IndeterminateAsk}, []string{"where people are to be asked no call is given up before they were"},
+	},
+	"a run goes on that is to fail": {
+		Bugs{RuleUnread: v1alpha1.IndeterminateFailRun}, []string{"a run with FailRun"},
+	},
+	"a run that waits goes on at once": {
+		Bugs{WaitForgotten: true}, []string{"a run that waits goes on only once the first of its calls is decided"},
+	},
+	"a run ends with another reason than its segment has left": {
+		Bugs{OtherReason: true}, []string{"a run that its segment has failed ends with the reason of that"},
 	},
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ekiden-dev/ekiden/api/v1alpha1"
 	"github.com/ekiden-dev/ekiden/controllers/approval/decide"
 	"github.com/ekiden-dev/ekiden/controllers/ledger"
 	"github.com/ekiden-dev/ekiden/controllers/ledger/ledgertest"
@@ -21,21 +22,20 @@ type postgres struct {
 	*ledgertest.Ledger
 	store *memory.Store
 	now   func() time.Time
-	// twice is a planted bug: the last end counts.
-	twice bool
 	// ends is for the suite, which ends a run from many sides at once.
 	ends        sync.Mutex
 	first, last *ledger.End
 	// versions is how many versions the policy has.
 	versions int
-	// cursor is a planted bug: each wait says that it has seen one delivery more.
-	cursor int64
+	// seen are the attempts of which a process was seen to end. As in Postgres, the first is kept.
+	seen map[ledger.AttemptKey]bool
+	bugs Bugs
 }
 
 var _ ledger.Ledger = (*postgres)(nil)
 
 func newPostgres(now func() time.Time) *postgres {
-	return &postgres{Ledger: ledgertest.New(now), store: memory.New(now), now: now}
+	return &postgres{Ledger: ledgertest.New(now), store: memory.New(now), now: now, seen: map[ledger.AttemptKey]bool{}}
 }
 
 func (p *postgres) Admit(ctx context.Context, a ledger.Admission) error {
@@ -70,15 +70,27 @@ func (p *postgres) Look(ctx context.Context, run types.UID) (*ledger.Record, err
 	}
 	rec.ResultBytes, rec.ResultDigest = int64(len(o.Result)), contract.Digest([]byte(o.Result))
 	o.Result = contract.Clip(o.Result, contract.MaxInlineResult)
-	if o.Wait != nil {
-		o.Wait.Cursor += p.cursor
-	}
-	o = ledger.Believed(o)
+	o = p.bugs.misread(o)
 	rec.Outcome, rec.OutcomeAt = &o, at
 	if o.Yield == contract.YieldWaiting {
 		rec.Inbox = newest(p.store.Inbox(run))
 	}
 	return rec, nil
+}
+
+// misread is an outcome as the ledger tells of it, with the bugs that are planted there.
+func (b Bugs) misread(o contract.Outcome) contract.Outcome {
+	if b.CursorAhead && o.Wait != nil {
+		o.Wait.Cursor++
+	}
+	if b.OtherReason && o.Code == v1alpha1.ReasonCallIndeterminate {
+		o.Code = v1alpha1.ReasonToolFailed
+	}
+	o = ledger.Believed(o)
+	if b.WaitForgotten {
+		o.Wait = nil
+	}
+	return o
 }
 
 // newest is what was decided about the newest turn that was asked about.
@@ -97,10 +109,16 @@ func newest(all []contract.Delivery) []contract.Delivery {
 
 func (p *postgres) EndAttempt(ctx context.Context, run types.UID, k ledger.AttemptKey, e ledger.AttemptEnd) error {
 	err := p.Ledger.EndAttempt(ctx, run, k, e)
-	if err == nil && e.Terminated {
-		p.store.Free(run, k.Segment, k.Attempt)
+	if err != nil || !e.Terminated {
+		return err
 	}
-	return err
+	if row, _ := p.store.Row(run); p.seen[k] || row.Generation == 0 || row.Segment != k.Segment || row.Attempt != k.Attempt {
+		p.store.Drop(run, k.Segment, k.Attempt)
+		return nil
+	}
+	p.seen[k] = true
+	p.store.Free(run, k.Segment, k.Attempt)
+	return nil
 }
 
 func (p *postgres) Cancel(ctx context.Context, run types.UID) error {
@@ -119,7 +137,7 @@ func (p *postgres) Finish(ctx context.Context, run types.UID, e ledger.End) (led
 		p.store.Finish(run)
 		p.first = &end
 	}
-	if err == nil && p.twice {
+	if err == nil && p.bugs.FinishTwice {
 		e.At = p.now()
 		p.last = &e
 	}
@@ -178,7 +196,19 @@ func (p *postgres) Deliver(ctx context.Context, run types.UID, d contract.Delive
 	before := len(p.Inbox(run))
 	err := p.Ledger.Deliver(ctx, run, d)
 	if len(p.Inbox(run)) > before {
-		p.store.Decide(run, d)
+		p.store.Decide(run, p.bugs.twisted(d))
 	}
 	return err
+}
+
+// twisted is a word as it is delivered.
+func (b Bugs) twisted(d contract.Delivery) contract.Delivery {
+	switch {
+	case !b.WordsTwisted:
+	case d.Phase == v1alpha1.ApprovalHappened:
+		d.Phase = v1alpha1.ApprovalNotHappened
+	case d.Phase == v1alpha1.ApprovalNotHappened:
+		d.Phase = v1alpha1.ApprovalHappened
+	}
+	return d
 }

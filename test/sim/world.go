@@ -2,38 +2,14 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ekiden-dev/ekiden/api/v1alpha1"
-	"github.com/ekiden-dev/ekiden/runtime/contract"
-	"github.com/ekiden-dev/ekiden/runtime/gate"
-	"github.com/ekiden-dev/ekiden/runtime/policy"
 	"github.com/ekiden-dev/ekiden/runtime/segment"
-	"github.com/ekiden-dev/ekiden/runtime/store/memory"
 )
-
-// Bugs are faults planted in the model and in the stores, never in the code under test.
-type Bugs struct {
-	memory.Bugs
-	// SettleFirst settles a call before it is sent, NoIntent sends it without an intent, SendTwice sends again what must not be.
-	SettleFirst, NoIntent, SendTwice bool
-	// RetryTwice lets the Job controller try again beside the manager, AskTwice a process ask the model again by itself.
-	RetryTwice, AskTwice bool
-	// FinishTwice lets the last end of a run count, and not the first.
-	FinishTwice bool
-	// CursorAhead has each wait say that it has seen one delivery more than it has.
-	CursorAhead bool
-	// JobFirst makes a Job before its attempt is written down.
-	JobFirst bool
-	// LateCounts takes up decisions though the request has expired.
-	LateCounts bool
-}
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -44,17 +20,17 @@ type world struct {
 	step int
 	turn int // of whom it is, in a fair order
 
-	agent  *agent
-	script script
+	setting
 	// asked is how often the model was asked, so that no two of its answers are the same.
 	asked int
-	// people says that somebody looks at requests.
-	people bool
+	// asks is how often people were asked what came of a call.
+	asks int
+	// done are the calls that a tool has carried out.
+	done map[segment.CallKey]bool
 	// fair says that nothing bad happens any more.
 	fair bool
 
 	queued  time.Time
-	defined bool
 	pg      *postgres
 	cluster cluster
 	// projected is which of policies each version is.
@@ -107,31 +83,30 @@ func (w *world) play(s Schedule) {
 	w.laws.atTheEnd()
 }
 
-func newWorld(setting uint64, bugs Bugs, trace *strings.Builder) *world {
-	w := &world{now: start, queued: start, bugs: bugs, trace: trace, projected: map[int64]int{}, d: draws{setting}}
+func newWorld(number uint64, bugs Bugs, trace *strings.Builder) *world {
+	w := &world{
+		now: start, setting: draw(number), queued: start, bugs: bugs, trace: trace, projected: map[int64]int{}, done: map[segment.CallKey]bool{},
+	}
 	w.pg = newPostgres(func() time.Time { return w.now })
 	w.pg.store.Break(bugs.Bugs)
-	w.pg.twice = bugs.FinishTwice
-	if bugs.CursorAhead {
-		w.pg.cursor = 1
-	}
-	w.agent, w.script = &agents[w.d.n(len(agents))], scripts[w.d.n(len(scripts))]
-	w.people, w.defined = w.d.n(5) > 0 || setting == 0, w.d.n(16) > 0 || setting == 0
+	w.pg.bugs = bugs
 	w.cluster.duplicates = map[types.UID]int{}
-	w.cluster.run = run{version: 1}
-	if w.d.once(3) {
-		w.cluster.run.ttl = time.Minute
-	}
-	w.cluster.policy, w.cluster.edits = 1, 1 // one under which much is done
-	if w.d.once(2) {
-		w.cluster.policy = w.d.n(len(policies))
-	}
+	w.cluster.run = run{version: 1, ttl: w.ttl}
+	w.cluster.policy, w.cluster.edits = w.policy, 1
 	w.laws = newLaws(w)
 	for i := range w.replicas {
 		w.replicas[i] = &replica{w: w, name: "manager " + itoa(i)}
 		w.replicas[i].crash()
 	}
 	return w
+}
+
+// looksAt is when somebody looks at a request, and zero if nobody will.
+func (w *world) looksAt(q *v1alpha1.ApprovalRequest) time.Time {
+	if !w.people || q.Spec.Decision.Verdict != "" || q.Status.Phase != "" {
+		return time.Time{}
+	}
+	return q.CreationTimestamp.Add(w.slow)
 }
 
 // drop lets go of all routines.
@@ -208,6 +183,9 @@ func (w *world) say(words ...string) string {
 // gather lists what could happen now, in a fixed order.
 func (w *world) gather() {
 	for _, r := range w.replicas {
+		if r.asleep.After(w.now) {
+			continue
+		}
 		for kind := range kinds {
 			if r.cache.version[kind] != w.cluster.version[kind] {
 				w.add(w.say(r.name, " hears of ", kindNames[kind]), func() { r.sync(kind) })
@@ -238,11 +216,8 @@ func (w *world) gather() {
 			w.add(w.say(p.name, ": beats"), p.beat)
 		}
 	}
-	if !w.people {
-		return
-	}
 	for _, q := range w.cluster.requests {
-		if q.Spec.Decision.Verdict == "" && q.Status.Phase == "" {
+		if at := w.looksAt(q); !at.IsZero() && !at.After(w.now) {
 			w.add(w.say("somebody decides on ", q.Name), func() { w.decide(q) })
 		}
 	}
@@ -257,8 +232,11 @@ func (w *world) next() time.Time {
 		}
 	}
 	for _, r := range w.replicas {
+		consider(r.asleep)
 		for i := range r.workers {
-			consider(r.workers[i].again)
+			if at := r.workers[i].again; r.asleep.Before(at) {
+				consider(at)
+			}
 		}
 	}
 	for _, p := range w.processes {
@@ -275,6 +253,9 @@ func (w *world) next() time.Time {
 		if !h.lost {
 			consider(h.killAt)
 		}
+	}
+	for _, q := range w.cluster.requests {
+		consider(w.looksAt(q))
 	}
 	if at.IsZero() {
 		return w.now.Add(10 * time.Second)
@@ -304,118 +285,6 @@ func (w *world) write(who, what string, f func() error) error {
 	return err
 }
 
-// note keeps in mind which policy a new version is.
-func (w *world) note() {
-	if v := int64(w.pg.versions); len(w.projected) < w.pg.versions {
-		all := w.pg.Policies(namespaceUID)
-		newest := all[len(all)-1]
-		w.projected[v] = slices.IndexFunc(policies, func(r rules) bool { return same(r.set, newest) })
-	}
-}
-
-func same(a, b contract.PolicySet) bool {
-	return slices.EqualFunc(a.Sources[0].Rules, b.Sources[0].Rules, func(x, y v1alpha1.PolicyRule) bool {
-		return x.Action == y.Action && slices.Equal(x.Match.Tools, y.Match.Tools)
-	})
-}
-
-// compiled is policy.Compile of one of policies, or of none.
-func (w *world) compiled(set contract.PolicySet) *policy.Rules {
-	if len(set.Sources) == 0 {
-		return nil
-	}
-	for _, r := range policies {
-		if same(r.set, set) {
-			return r.rules
-		}
-	}
-	return policy.Compile(set)
-}
-
-// reply is what the model answers, and when.
-type reply struct {
-	at     time.Time
-	answer segment.Answered
-	fault  *segment.CallError
-}
-
-// ask is one request to the model. It never answers the same twice: the calls of a turn are others when it is asked again.
-func (w *world) ask(p *process, t segment.Think) reply {
-	w.laws.asked(p)
-	w.asked++
-	r := reply{at: w.now.Add(time.Duration(1+w.d.n(3)) * time.Second)}
-	if w.d.once(12) {
-		r.at = w.now.Add(100 * time.Second)
-	}
-	switch {
-	case w.d.once(7):
-		r.fault = &segment.CallError{Retryable: true, Code: "Overloaded"}
-	case w.d.once(12):
-		r.fault = &segment.CallError{Retryable: true, Code: "RateLimited", RetryAfter: time.Duration(1+w.d.n(140)) * time.Second}
-	case w.d.once(60):
-		r.fault = &segment.CallError{Code: v1alpha1.ReasonRequestRefused}
-	}
-	r.answer = segment.Answered{Turn: t.Turn, Try: t.Try, Raw: []byte(`{"n":` + itoa(w.asked) + `}`), Finish: segment.FinishStop, Text: "done"}
-	if t.Turn < len(w.script) {
-		r.answer.Finish, r.answer.Text = segment.FinishCalls, ""
-		for i := range w.script[t.Turn] {
-			tool := (t.Turn + i + w.d.n(len(tools))) % len(tools)
-			r.answer.Calls = append(r.answer.Calls, proposal(tool, w.asked*8+i))
-		}
-	}
-	return r
-}
-
-// What a tool may do with a call.
-const (
-	toolAnswers = iota
-	toolFails
-	toolRefuses // it is not carried out, and says so
-	toolSilent  // it is carried out, and nobody hears of it
-)
-
-type toolAnswer struct {
-	at   time.Time
-	kind int
-}
-
-// execute is a call that reaches its tool.
-func (w *world) execute(p *process, permit gate.Permit) toolAnswer {
-	a := toolAnswer{at: w.now.Add(time.Duration(w.d.n(4)) * time.Second)}
-	if w.d.once(3) {
-		a.kind = 1 + w.d.n(3)
-	}
-	if w.d.once(15) {
-		a.at = w.now.Add(70 * time.Second) // later than its timeout
-	}
-	w.tell("   %s is sent %s: %s", permit.Tool().Name, permit.Arguments(), [...]string{"done", "fails", "refuses", "done, without an answer"}[a.kind])
-	w.laws.executed(p, permit, a.kind != toolRefuses)
-	return a
-}
-
-// decide is a person who answers a request, perhaps too late.
-func (w *world) decide(q *v1alpha1.ApprovalRequest) {
-	verdict := v1alpha1.VerdictApproved
-	if w.d.once(4) {
-		verdict = v1alpha1.VerdictDenied
-	}
-	by := [...]string{"alice", "bob", "carol"}[(len(w.cluster.requests)+w.d.n(3))%3] // asked again, it is another's turn
-	for i, live := range w.cluster.requests {
-		if live.UID != q.UID {
-			continue
-		}
-		changed := *live
-		changed.Spec.Decision.Verdict, changed.Spec.Decision.By = verdict, by
-		if w.bugs.LateCounts {
-			changed.Spec.ExpiresAt = metav1.NewTime(w.now.Add(time.Hour))
-		}
-		w.cluster.requests[i] = &changed
-		w.cluster.changed(ofRequests)
-		w.laws.decisions[string(q.UID)] = decision{verdict: verdict, by: by, digest: q.Spec.Call.Digest, inTime: w.now.Before(q.Spec.ExpiresAt.Time)}
-		w.tell("   %s by %s", verdict, by)
-	}
-}
-
 // deleteRun is the API server's: a run that is held stays until it is let go.
 func (w *world) deleteRun() {
 	r := &w.cluster.run
@@ -437,24 +306,8 @@ func (w *world) released() {
 	}
 }
 
-func (w *world) kill(p *process) {
-	if p.exit == nil {
-		p.routine.stop()
-		p.exit = &exit{code: 137}
-	}
-}
-
 // settling reports whether Jobs that have ended may go already.
 func (w *world) settling() bool { return w.fair || w.d.once(3) }
-
-// calm ends what is bad, but for nodes that are lost for good.
-func (w *world) calm() {
-	w.fair, w.defined, w.cluster.full = true, true, false
-	for i, p := range w.processes { // some wake up long after others have taken over
-		p.thaw = w.now.Add(time.Duration(i%3) * 70 * time.Second)
-	}
-	w.tell("from here on nothing bad happens")
-}
 
 // atRest reports whether nothing is left to do.
 func (w *world) atRest() bool { return w.restless() == "" }
@@ -487,172 +340,4 @@ func (w *world) restless() string {
 		}
 	}
 	return ""
-}
-
-// fault is something bad.
-func (w *world) fault() {
-	c := &w.cluster
-	switch w.d.n(18) {
-	case 0, 1:
-		r := w.replicas[w.d.n(len(w.replicas))]
-		w.tell("%s crashes", r.name)
-		r.crash()
-	case 2, 3, 4:
-		if p := w.process(); p != nil {
-			w.tell("%s is killed", p.name)
-			w.kill(p)
-		}
-	case 5, 6:
-		if p := w.process(); p != nil {
-			p.frozen = !p.frozen
-			w.tell("%s is stopped: %v", p.name, p.frozen)
-		}
-	case 7:
-		if h := w.host(); h != nil {
-			w.tell("%s is evicted", h.uid)
-			c.change(h.uid, func(p *corev1.Pod) {
-				p.Status.Conditions = append(slices.Clone(p.Status.Conditions), corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
-			})
-			w.told(h)
-		}
-	case 8:
-		if len(c.jobs) > 0 {
-			j := c.jobs[w.d.n(len(c.jobs))]
-			w.tell("Job %s is deleted by hand", j.Name)
-			c.deleteJob(j.Name)
-		}
-	case 9:
-		if h := w.host(); h != nil {
-			w.tell("%s is deleted by hand", h.uid)
-			w.told(h)
-		}
-	case 10:
-		w.loseNode()
-	case 11:
-		if len(c.jobs) > 0 {
-			j := c.jobs[w.d.n(len(c.jobs))]
-			w.tell("Job %s makes another pod", j.Name)
-			c.duplicates[j.UID]++
-			c.createPod(j)
-		}
-	case 12:
-		w.stopRun()
-	case 13, 14:
-		c.policy = w.d.n(len(policies))
-		c.edits++
-		c.changed(ofPolicy)
-		w.tell("the policy is changed to %d", c.policy)
-	case 15:
-		w.skew()
-	case 16:
-		c.full = !c.full
-		w.defined = true
-		w.tell("the quota is used up: %v", c.full)
-	case 17:
-		if n := len(c.requests); n > 0 {
-			q := c.requests[w.d.n(n)]
-			w.tell("%s is deleted by hand", q.Name)
-			c.requests = slices.DeleteFunc(c.requests, func(other *v1alpha1.ApprovalRequest) bool { return other == q })
-			c.changed(ofRequests)
-		}
-	}
-}
-
-// strike hits a process where it hurts, if there is one: at a write or before a call is sent.
-func (w *world) strike() bool {
-	for _, p := range w.processes {
-		word, _, _ := strings.Cut(p.doing, " ")
-		if p.exit != nil || p.frozen || word != sore[w.d.n(len(sore))] {
-			continue
-		}
-		p.frozen = w.d.n(2) == 0
-		w.tell("%s is hit where it %s; it will wake up: %v", p.name, p.doing, p.frozen)
-		if !p.frozen {
-			w.kill(p)
-		}
-		return true
-	}
-	return false
-}
-
-var sore = []string{"intent", "sends", "waits", "settle"}
-
-// stopRun cancels the run, or deletes it.
-func (w *world) stopRun() {
-	r := &w.cluster.run
-	if w.d.once(3) {
-		w.tell("the run is deleted")
-		w.deleteRun()
-		return
-	}
-	if !r.gone && !r.cancel {
-		r.cancel = true
-		r.version++
-		w.cluster.changed(ofRun)
-		w.tell("the run is cancelled")
-	}
-}
-
-// loseNode loses a node for good: its kubelet is not heard of any more. What ran there is gone, or goes on cut off from the cluster.
-func (w *world) loseNode() {
-	h := w.host()
-	if h == nil || h.process == nil {
-		return
-	}
-	h.lost = true
-	w.tell("the node of %s is lost", h.uid)
-	switch w.d.n(3) {
-	case 0:
-		w.kill(h.process)
-	case 1:
-		h.process.frozen = true
-	}
-	if w.d.once(2) { // and the cluster notices
-		w.cluster.change(h.uid, func(p *corev1.Pod) {
-			p.Status.Phase = corev1.PodFailed
-			p.Status.ContainerStatuses = nil
-			p.Status.Conditions = append(slices.Clone(p.Status.Conditions), corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
-		})
-	}
-}
-
-// skew makes a clock jump.
-func (w *world) skew() {
-	to := offsets[w.d.n(len(offsets))]
-	if p := w.process(); p != nil && w.d.n(3) > 0 {
-		p.offset = to
-		w.tell("the clock of %s jumps to %v", p.name, to)
-		return
-	}
-	r := w.replicas[w.d.n(len(w.replicas))]
-	r.offset = to
-	w.tell("the clock of %s jumps to %v", r.name, to)
-}
-
-// process draws one that has not ended, or nil.
-func (w *world) process() *process {
-	var live []*process
-	for _, p := range w.processes {
-		if p.exit == nil {
-			live = append(live, p)
-		}
-	}
-	if len(live) == 0 {
-		return nil
-	}
-	return live[w.d.n(len(live))]
-}
-
-// host draws a pod whose node is there, or nil.
-func (w *world) host() *pod {
-	var there []*pod
-	for _, h := range w.cluster.hosted {
-		if !h.lost && w.cluster.pod(h.uid) != nil {
-			there = append(there, h)
-		}
-	}
-	if len(there) == 0 {
-		return nil
-	}
-	return there[w.d.n(len(there))]
 }

@@ -72,7 +72,7 @@ func read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
 		return lifecycle.Sighting{State: lifecycle.Working}
 	case len(ended) > 0:
 		end, pause := endOf(ended[len(ended)-1])
-		for _, p := range ended { // of one that was not seen to end the process may still be at work
+		for _, p := range pods { // of one that was not seen to end the process may be at work, also before its kubelet says that it began
 			end.Terminated = end.Terminated && terminated(p) != nil
 		}
 		return lifecycle.Sighting{State: lifecycle.Ended, End: end, Pause: pause}

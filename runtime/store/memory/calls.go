@@ -58,6 +58,18 @@ func (r *run) journal() segment.Journal {
 	return out
 }
 
+// misread plants bugs in a journal.
+func (b Bugs) misread(j segment.Journal) segment.Journal {
+	for k, c := range j {
+		c.Gone = c.Gone || b.AllGone && c.Result == nil
+		if b.WordsUnkept {
+			c.Approvals = nil
+		}
+		j[k] = c
+	}
+	return j
+}
+
 // gone reports whether whoever began the call last is known to send nothing of it any more.
 func (r *run) gone(c call) bool {
 	if r.terminated[c.Generation] {

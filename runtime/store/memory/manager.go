@@ -88,6 +88,15 @@ func (s *Store) Free(uid types.UID, number, attempt int) {
 	})
 }
 
+// Drop gives back the claim of an attempt of whose processes nothing is known.
+func (s *Store) Drop(uid types.UID, number, attempt int) {
+	s.change(uid, func(r *run) {
+		if r.generation > 0 && r.segment == number && r.attempt == attempt {
+			r.holder, r.leaseUntil = false, time.Time{}
+		}
+	})
+}
+
 // Terminated says that the process of the newest claim was seen to end.
 func (s *Store) Terminated(uid types.UID) {
 	row, _ := s.Row(uid)
@@ -106,6 +115,8 @@ type Bugs struct {
 	SecondOutcome bool
 	// CancelUnseen begins calls of a run that is cancelled, PolicyUnseen those that were judged by an old policy.
 	CancelUnseen, PolicyUnseen bool
+	// AllGone has every process gone that has begun a call. WordsUnkept forgets by whose word a call was begun.
+	AllGone, WordsUnkept bool
 }
 
 // Break plants bugs.

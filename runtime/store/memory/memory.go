@@ -221,7 +221,7 @@ func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segmen
 
 	c := segment.Claim{
 		Generation: r.generation, Segment: number, Active: r.active,
-		Journal: r.journal(), Inbox: slices.Clone(r.inbox), Policy: s.policy(),
+		Journal: s.bugs.misread(r.journal()), Inbox: slices.Clone(r.inbox), Policy: s.policy(),
 	}
 	for n, o := range r.outcomes {
 		if n < number && o.Yield == string(contract.YieldWaiting) {
