@@ -405,7 +405,7 @@ func (w *world) step(p *corev1.Pod, alone bool) bool {
 		return false
 	case state.Running != nil:
 		w.end(p, w.fate(k))
-	case !w.ledger.Hold(uid, k): // nothing to do
+	case !w.ledger.Hold(uid, k, p.UID): // nothing to do
 		w.end(p, fate{})
 	default:
 		w.become(p, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})

@@ -96,6 +96,11 @@ var List = []Mutant{
 		Edits:   []Edit{{ledger, "		if e.Terminated {\n", "		if true {\n"}},
 		Package: ofLedger, Test: "TestLedger",
 	},
+	{
+		Name: "take-one-pod-for-another", Bug: "the claim of one pod of a Job is given back because another was seen to end",
+		Edits:   []Edit{{ledger, "OR split_part(holder, '/', 2) = ANY ($4::text[]))", "OR $4::text[] IS NOT NULL)"}},
+		Package: ofLedger, Test: "TestLedger|TestASegmentIsToldWhichProcessIsGone",
+	},
 
 	// The journal.
 	{

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ type laws struct {
 	live   bool
 	until  time.Time
 	key    lifecycle.AttemptKey
+	pod    types.UID // the newest holder
 
 	generation       int64
 	cancelled, final bool
@@ -79,7 +81,7 @@ func (l *laws) claimed(p *process) {
 	l.tally.claims++
 	p.heard = len(l.inbox)
 	l.goesOn(p)
-	l.newest, l.live, l.until, l.key = g, true, l.w.now.Add(contract.LeaseTTL), p.pod.key
+	l.newest, l.live, l.until, l.key, l.pod = g, true, l.w.now.Add(contract.LeaseTTL), p.pod.key, p.pod.uid
 }
 
 // freed is a claim that the store takes back from its own holder.
@@ -89,9 +91,9 @@ func (l *laws) freed(generation int64) {
 	}
 }
 
-// terminated is a claim that the manager gives back.
-func (l *laws) terminated(k lifecycle.AttemptKey) {
-	if l.key == k {
+// terminated is a claim that the manager gives back, if one of those pods holds it.
+func (l *laws) terminated(k lifecycle.AttemptKey, pods []types.UID) {
+	if l.key == k && slices.Contains(pods, l.pod) {
 		l.live = false
 	}
 }

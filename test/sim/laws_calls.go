@@ -145,7 +145,7 @@ func (l *laws) executed(p *process, permit gate.Permit, done bool) {
 		c.executed++
 		l.tally.executions++
 	}
-	if c.executed > 1+len(c.used) && !c.repeatable() && !c.mistaken {
+	if c.executed > 1+len(c.used) && !c.repeatable() {
 		l.broken("a call that must not be repeated is executed once, and once more for each person who said Retry: %s", keyName(k))
 	}
 }

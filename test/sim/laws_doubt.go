@@ -20,8 +20,6 @@ type doubt struct {
 	used map[types.UID]bool
 	// probed is what the probe has said to a generation since the call was last begun.
 	probed map[int64]v1alpha1.Verdict
-	// mistaken says that the ledger took its process for another one.
-	mistaken bool
 	// foundOut says that its result is what a person or a probe has said.
 	foundOut bool
 }
@@ -91,17 +89,13 @@ func (l *laws) again(p *process, c *called, i segment.Intent) {
 	c.by[g], c.sent, c.probed = p, false, nil
 }
 
-// alone holds a call that is made again against what those do who have made it before. Of two pods of one Job the ledger cannot tell
-// which was seen to end: if the other has claimed the run meanwhile, its claim counts as that of the one that ended. That is a
-// fault that is known, and not held against a history.
+// alone holds a call that is made again against what those do who have made it before.
 func (l *laws) alone(p *process, c *called) {
 	for _, q := range c.by {
 		if q == p || q.exit != nil || q.sending == nil || *q.sending != c.key {
 			continue
 		}
-		if c.mistaken = c.mistaken || l.w.cluster.duplicates[q.pod.job] > 0; !c.mistaken {
-			l.broken("a call is made again only once whoever made it sends nothing of it any more: %s, and %s may", keyName(c.key), q.name)
-		}
+		l.broken("a call is made again only once whoever made it sends nothing of it any more: %s, and %s may", keyName(c.key), q.name)
 	}
 }
 

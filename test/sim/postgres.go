@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,7 +113,11 @@ func (p *postgres) EndAttempt(ctx context.Context, run types.UID, k ledger.Attem
 	if err != nil || !e.Terminated {
 		return err
 	}
-	if row, _ := p.store.Row(run); p.seen[k] || row.Generation == 0 || row.Segment != k.Segment || row.Attempt != k.Attempt {
+	row, _ := p.store.Row(run)
+	if row.Held && len(e.Pods) > 0 && !slices.Contains(e.Pods, types.UID(row.Holder)) {
+		return nil
+	}
+	if p.seen[k] || row.Generation == 0 || row.Segment != k.Segment || row.Attempt != k.Attempt {
 		p.store.Drop(run, k.Segment, k.Attempt)
 		return nil
 	}

@@ -31,7 +31,7 @@ func asLedger(t *testing.T) ledgertest.Fixture {
 	p := newPostgres(func() time.Time { return time.Now().Add(skew) })
 	held := map[types.UID]segment.Session{}
 	hold := func(run types.UID, k ledger.AttemptKey) segment.Session {
-		if _, s, _ := p.store.Claim(context.Background(), segment.Ask{Run: run, Segment: k.Segment, Attempt: k.Attempt}); s != nil {
+		if _, s, _ := p.store.Claim(context.Background(), segment.Ask{Run: run, Segment: k.Segment, Attempt: k.Attempt, Holder: string(ledgertest.Holder)}); s != nil {
 			held[run] = s
 		}
 		return held[run]

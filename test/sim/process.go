@@ -153,7 +153,7 @@ func (p *process) tryClaim() error {
 			p.w.laws.freed(row.Generation)
 		}
 		p.lost = 0
-		c, s, err := p.w.pg.store.Claim(context.Background(), segment.Ask{Run: runUID, Segment: p.pod.key.Segment, Attempt: p.pod.key.Attempt, Holder: p.name})
+		c, s, err := p.w.pg.store.Claim(context.Background(), segment.Ask{Run: runUID, Segment: p.pod.key.Segment, Attempt: p.pod.key.Attempt, Holder: string(p.pod.uid)})
 		if err != nil {
 			return err
 		}

@@ -175,7 +175,7 @@ func (r *replica) do(c *routine, run *run, o *observation, e lifecycle.Effect) (
 		return news{}, r.write(c, "end attempt "+nameOf(e.AttemptKey)+" "+string(e.End.Class), func() error {
 			err := pg.EndAttempt(ctx, runUID, e.AttemptKey, e.End)
 			if e.End.Terminated {
-				r.w.laws.terminated(e.AttemptKey)
+				r.w.laws.terminated(e.AttemptKey, e.End.Pods)
 			}
 			return err
 		})

@@ -394,6 +394,12 @@ func TestRead(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			for i := range tc.pods {
+				tc.pods[i].UID = types.UID(fmt.Sprint("pod ", i))
+				if tc.want.End.Terminated { // all of them were seen to end
+					tc.want.End.Pods = append(tc.want.End.Pods, tc.pods[i].UID)
+				}
+			}
 			if diff := cmp.Diff(tc.want, Read(tc.job, tc.pods, tc.told)); diff != "" {
 				t.Errorf("Read() (-want +got):\n%s", diff)
 			}

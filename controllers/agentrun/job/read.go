@@ -74,6 +74,10 @@ func read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
 		end, pause := endOf(ended[len(ended)-1])
 		for _, p := range pods { // of one that was not seen to end the process may be at work, also before its kubelet says that it began
 			end.Terminated = end.Terminated && terminated(p) != nil
+			end.Pods = append(end.Pods, p.UID)
+		}
+		if !end.Terminated {
+			end.Pods = nil
 		}
 		return lifecycle.Sighting{State: lifecycle.Ended, End: end, Pause: pause}
 	case going:

@@ -116,8 +116,10 @@ type AttemptEnd struct {
 	Message string
 	// NotBefore is when the next attempt may begin; zero leaves that to the backoff.
 	NotBefore time.Time
-	// Terminated says that the attempt's processes were seen to have ended, so that its claim need not lapse first.
+	// Terminated says that the attempt's processes were seen to have ended, so that its claim need not lapse first. Pods are those
+	// that ran them: a claim that another one holds, of which nothing was seen, has to lapse. Empty stands for whichever holds it.
 	Terminated bool
+	Pods       []types.UID
 }
 
 // AttemptClass says how an attempt ended.

@@ -45,6 +45,7 @@ type run struct {
 	left   map[int]time.Time
 	inbox  []contract.Delivery
 	holder *ledger.AttemptKey
+	pod    types.UID // the holder's
 	lease  time.Time
 	// swept says that the session was deleted.
 	swept bool
@@ -166,7 +167,7 @@ func (l *Ledger) EndAttempt(_ context.Context, uid types.UID, k ledger.AttemptKe
 		if a == nil {
 			return ledger.ErrUnknown
 		}
-		if e.Terminated && r.holder != nil && *r.holder == k {
+		if e.Terminated && r.holder != nil && *r.holder == k && (len(e.Pods) == 0 || slices.Contains(e.Pods, r.pod)) {
 			r.holder = nil
 		}
 		if a.EndedAt.IsZero() {
@@ -277,14 +278,17 @@ func (l *Ledger) Beat(_ context.Context, known int64) (ledger.Pulse, error) {
 	return p, nil
 }
 
-// Hold makes an attempt the holder of the run's claim, for one lease, unless another holds it whose lease has not run out.
+// Holder is the pod that holds claims in the fixtures.
+const Holder types.UID = "pod"
+
+// Hold makes a pod of an attempt the holder of the run's claim, for one lease, unless another holds it whose lease has not run out.
 // It reports whether the claim was granted.
-func (l *Ledger) Hold(uid types.UID, k ledger.AttemptKey) bool {
+func (l *Ledger) Hold(uid types.UID, k ledger.AttemptKey, pod types.UID) bool {
 	granted := false
 	_ = l.about(uid, func(r *run) error {
 		granted = (r.holder == nil || r.lease.Before(l.now())) && r.record.End == nil && r.record.CancelledAt.IsZero()
 		if granted {
-			r.holder, r.lease = &k, l.now().Add(contract.LeaseTTL)
+			r.holder, r.pod, r.lease = &k, pod, l.now().Add(contract.LeaseTTL)
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ func TestLedger(t *testing.T) {
 		l := ledgertest.New(time.Now)
 		return ledgertest.Fixture{
 			Ledger:     l,
-			Hold:       func(run types.UID, k ledger.AttemptKey) { l.Hold(run, k) },
+			Hold:       func(run types.UID, k ledger.AttemptKey) { l.Hold(run, k, ledgertest.Holder) },
 			Lapse:      l.Lapse,
 			Held:       l.Held,
 			Yield:      func(run contract.Identity, segment int, o contract.Outcome) { l.Yield(run.UID, segment, o) },

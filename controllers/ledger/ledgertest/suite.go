@@ -254,7 +254,9 @@ func (s suite) claimBack() {
 	s.same(s.Held(run), true) // it is another attempt's
 	s.ok(s.EndAttempt(s.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Lost}))
 	s.same(s.Held(run), true) // nobody saw it end
-	s.ok(s.EndAttempt(s.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true}))
+	s.ok(s.EndAttempt(s.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true, Pods: []types.UID{"another"}}))
+	s.same(s.Held(run), true) // it is another pod's
+	s.ok(s.EndAttempt(s.Context(), run, k, ledger.AttemptEnd{Class: lifecycle.Crashed, Terminated: true, Pods: []types.UID{"another", Holder}}))
 	s.same(s.Held(run), false)
 	s.same(s.look(run).Attempts[1].Class, lifecycle.Lost)
 }

@@ -23,7 +23,7 @@ func TestASegmentIsToldWhichProcessIsGone(t *testing.T) {
 	t.Cleanup(s.Close)
 	claim := func(run types.UID, attempt int) (segment.Claim, segment.Session) {
 		t.Helper()
-		c, session, err := s.Claim(t.Context(), segment.Ask{Run: run, Attempt: attempt, Holder: "test"})
+		c, session, err := s.Claim(t.Context(), segment.Ask{Run: run, Attempt: attempt, Holder: contract.Holder("run-s0-a0", "test", 1)})
 		ok(t, err)
 		return c, session
 	}
@@ -31,10 +31,12 @@ func TestASegmentIsToldWhichProcessIsGone(t *testing.T) {
 		ends []ledger.AttemptEnd
 		want bool
 	}{
-		"seen to end":                    {[]ledger.AttemptEnd{{Class: lifecycle.Crashed, Terminated: true}}, true},
-		"lost":                           {[]ledger.AttemptEnd{{Class: lifecycle.Lost}}, false},
-		"lost, and then seen to end":     {[]ledger.AttemptEnd{{Class: lifecycle.Lost}, {Class: lifecycle.Crashed, Terminated: true}}, true},
-		"seen to end, and told of again": {[]ledger.AttemptEnd{{Class: lifecycle.Crashed, Terminated: true}, {Class: lifecycle.Lost}}, true},
+		"seen to end":                               {[]ledger.AttemptEnd{{Class: lifecycle.Crashed, Terminated: true}}, true},
+		"its pod seen to end":                       {[]ledger.AttemptEnd{{Class: lifecycle.Crashed, Terminated: true, Pods: []types.UID{"another", "test"}}}, true},
+		"another pod seen to end":                   {[]ledger.AttemptEnd{{Class: lifecycle.Crashed, Terminated: true, Pods: []types.UID{"another"}}}, false},
+		"lost":                                      {[]ledger.AttemptEnd{{Class: lifecycle.Lost}}, false},
+		"lost, and then seen to end":                {[]ledger.AttemptEnd{{Class: lifecycle.Lost}, {Class: lifecycle.Crashed, Terminated: true}}, true},
+		"seen to end, and told of again":            {[]ledger.AttemptEnd{{Class: lifecycle.Crashed, Terminated: true}, {Class: lifecycle.Lost}}, true},
 		"seen to end though it had left an outcome": {[]ledger.AttemptEnd{{Class: lifecycle.Yielded, Terminated: true}}, true},
 	} {
 		run, k := w.admitted(t), ledger.AttemptKey{}

@@ -281,12 +281,18 @@ SELECT EXISTS (SELECT FROM ekiden.attempts WHERE run_uid = $1 AND segment = $2::
 func (l *Ledger) EndAttempt(ctx context.Context, run types.UID, k ledger.AttemptKey, e ledger.AttemptEnd) error {
 	return l.about(ctx, run, fmt.Sprintf("ending attempt %d of segment %d", k.Attempt, k.Segment), e.Terminated, func(b *pgx.Batch) *pgx.QueuedQuery {
 		if e.Terminated {
-			b.Queue(`UPDATE ekiden.claims SET holder = NULL, lease_until = NULL WHERE run_uid = $1 AND segment = $2::int AND attempt = $3::int AND holder IS NOT NULL`,
-				run, k.Segment, k.Attempt)
+			pods := make([]string, len(e.Pods))
+			for i, p := range e.Pods {
+				pods[i] = string(p)
+			}
+			b.Queue(`
+UPDATE ekiden.claims SET holder = NULL, lease_until = NULL
+WHERE run_uid = $1 AND segment = $2::int AND attempt = $3::int AND holder IS NOT NULL AND (cardinality($4::text[]) = 0 OR split_part(holder, '/', 2) = ANY ($4::text[]))`,
+				run, k.Segment, k.Attempt, pods)
 			b.Queue(`
 UPDATE ekiden.attempts a SET terminated_generation = c.generation FROM ekiden.claims c
 WHERE (a.run_uid, a.segment, a.attempt) = ($1, $2::int, $3::int) AND a.terminated_generation IS NULL
-  AND (c.run_uid, c.lane, c.segment, c.attempt) = ($1, '', $2::int, $3::int)`, run, k.Segment, k.Attempt)
+  AND (c.run_uid, c.lane, c.segment, c.attempt) = ($1, '', $2::int, $3::int) AND c.holder IS NULL`, run, k.Segment, k.Attempt)
 		}
 		var notBefore *time.Time
 		if !e.NotBefore.IsZero() {

@@ -92,7 +92,8 @@ func (w *world) number(t *testing.T, sql string, args ...any) (n int) {
 // held makes the claim look as a segment leaves it that is at work.
 func (w *world) held(t *testing.T, run types.UID, segment, attempt int) {
 	t.Helper()
-	w.exec(t, `UPDATE ekiden.claims SET generation = generation + 1, holder = 'pod', segment = $2, attempt = $3, beat = now(), lease_until = now() + interval '30 s' WHERE run_uid = $1`, run, segment, attempt)
+	w.exec(t, `UPDATE ekiden.claims SET generation = generation + 1, holder = $4, segment = $2, attempt = $3, beat = now(), lease_until = now() + interval '30 s' WHERE run_uid = $1`,
+		run, segment, attempt, contract.Holder("run-s0-a0", string(ledgertest.Holder), 1))
 }
 
 func ok(t *testing.T, err error) {

@@ -225,7 +225,7 @@ func holder() string {
 	if name == "" {
 		name, _ = os.Hostname()
 	}
-	return fmt.Sprintf("%s/%s/%d", name, os.Getenv("POD_UID"), os.Getpid())
+	return contract.Holder(name, os.Getenv("POD_UID"), os.Getpid())
 }
 
 // emitter writes events as JSON lines. A reader that is gone changes nothing.

@@ -15,6 +15,7 @@ import (
 type Row struct {
 	Generation                int64
 	Held                      bool
+	Holder                    string // of the newest claim, also if it was given back
 	Segment, Attempt          int
 	LeaseUntil                time.Time
 	Cancelled, Final          bool
@@ -35,7 +36,7 @@ func (s *Store) Row(uid types.UID) (_ Row, ok bool) {
 		return Row{}, false
 	}
 	out := Row{
-		Generation: r.generation, Held: r.holder, Segment: r.segment, Attempt: r.attempt, LeaseUntil: r.leaseUntil,
+		Generation: r.generation, Held: r.holder, Holder: r.pod, Segment: r.segment, Attempt: r.attempt, LeaseUntil: r.leaseUntil,
 		Cancelled: r.cancelled, Final: r.final, Entries: len(r.entries), Usages: len(r.usage), Outcomes: len(r.outcomes), Active: r.active,
 	}
 	for _, c := range r.calls {

@@ -57,7 +57,8 @@ type run struct {
 	decoded    *contract.Snapshot // once somebody has read it
 	generation int64
 	holder     bool
-	segment    int // what the newest claim was for
+	pod        string // whose it is, if there is a holder
+	segment    int    // what the newest claim was for
 	attempt    int
 	beat       time.Time
 	leaseUntil time.Time
@@ -217,6 +218,7 @@ func (s *Store) Claim(ctx context.Context, a segment.Ask) (segment.Claim, segmen
 	if !s.bugs.SameGeneration || r.generation == 0 {
 		r.generation++
 	}
+	r.pod = a.Holder
 	r.holder, r.segment, r.attempt, r.beat, r.leaseUntil = true, number, a.Attempt, now, now.Add(contract.LeaseTTL)
 
 	c := segment.Claim{
