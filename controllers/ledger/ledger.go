@@ -57,7 +57,7 @@ type Ledger interface {
 	// StoreJob writes down the UID of the attempt's Job, after it was created. The first UID counts. Errors: ErrUnknown, ErrUnavailable.
 	StoreJob(ctx context.Context, run types.UID, k AttemptKey, job types.UID) error
 	// EndAttempt writes down how an attempt ended. The first end counts; its claim is given back whenever the end says
-	// Terminated, and the segments that follow are told that its process is gone. Errors: ErrUnknown, ErrUnavailable.
+	// Terminated and none but its Pods hold it, and the segments that follow are told that its process is gone. Errors: ErrUnknown, ErrUnavailable.
 	EndAttempt(ctx context.Context, run types.UID, k AttemptKey, e AttemptEnd) error
 
 	// Cancel commits the cancel of a run: from its return on, no claim is granted. It is final. A run that has ended is
