@@ -103,7 +103,7 @@ func TestTheScheduleSpreadsWhatIsOrdered(t *testing.T) {
 func TestWhatWasNotTriedIsMissing(t *testing.T) {
 	t.Parallel()
 	whole := func() judge.Report {
-		r := judge.Report{Faults: map[string]int{judge.PostgresRestart: 3, apiBlow.name: 3, managerBlow.name: 20, judge.Zombie: 1}, KillsAt: map[string]int{}, StaleTried: 1000}
+		r := judge.Report{Faults: map[string]int{judge.PostgresRestart: 3, apiBlow.name: 3, managerBlow.name: 20, judge.Zombie: 1}, KillsAt: map[string]int{}, StaleTried: 1000, Ahead: 3 * time.Minute, Behind: 3 * time.Minute}
 		for _, b := range removals {
 			r.Faults[b.name] = 4
 		}
@@ -116,10 +116,11 @@ func TestWhatWasNotTriedIsMissing(t *testing.T) {
 		t.Errorf("missing: %v", said)
 	}
 	for want, take := range map[string]func(*judge.Report){
-		"postgres restart: 2 of 3":      func(r *judge.Report) { r.Faults[judge.PostgresRestart] = 2 },
-		"pod evicted: 3 of 4":           func(r *judge.Report) { r.Faults["pod evicted"] = 3 },
-		"stale writes tried: 9 of 1000": func(r *judge.Report) { r.StaleTried = 9 },
-		"zombies: 0 of 1":               func(r *judge.Report) { delete(r.Faults, judge.Zombie) },
+		"postgres restart: 2 of 3":                  func(r *judge.Report) { r.Faults[judge.PostgresRestart] = 2 },
+		"pod evicted: 3 of 4":                       func(r *judge.Report) { r.Faults["pod evicted"] = 3 },
+		"stale writes tried: 9 of 1000":             func(r *judge.Report) { r.StaleTried = 9 },
+		"seconds that a clock was behind: 9 of 150": func(r *judge.Report) { r.Behind = 9 * time.Second },
+		"zombies: 0 of 1":                           func(r *judge.Report) { delete(r.Faults, judge.Zombie) },
 	} {
 		r := whole()
 		take(&r)
@@ -146,7 +147,7 @@ func TestALongerRunBreaksMoreOfEverything(t *testing.T) {
 	o := Sample
 	o.Kills = 1000
 	got := o.grown(Sample.Kills)
-	want := Options{Kills: 1000, PostgresRestarts: 30, APIRestarts: 30, ManagerKills: 200, Removals: 200, Zombies: 7, Parallel: 12, Within: Full.Within}
+	want := Options{Kills: 1000, PostgresRestarts: 30, APIRestarts: 30, ManagerKills: 200, Removals: 200, Zombies: 7, Clocks: Sample.Clocks, Parallel: 12, Within: Full.Within}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
