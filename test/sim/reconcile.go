@@ -81,10 +81,7 @@ func (r *replica) observe(c *routine, run *run, f news) (*observation, error) {
 	}
 	if rec := o.rec; rec != nil {
 		o.Now = rec.Now
-		o.Admission = &lifecycle.Admission{
-			Terms: rec.Terms, Seed: string(runUID), CancelledAt: rec.CancelledAt, End: rec.End,
-			Attempts: rec.Attempts, Outcome: rec.Outcome, LapsesAt: rec.LapsesAt, OutcomeAt: rec.OutcomeAt, Inbox: rec.Inbox, Waits: rec.Waits,
-		}
+		o.Admission = rec.Admission(runUID)
 		o.Blocked = f.blocked
 		if rec.Outcome != nil && rec.Outcome.Yield == contract.YieldWaiting && rec.End == nil {
 			for _, q := range r.cache.requests {
