@@ -82,16 +82,21 @@ func (m Mutant) lay(root string) (overlay string, clean func(), err error) {
 		clean()
 		return "", nil, err
 	}
-	body, err := json.Marshal(map[string]any{"Replace": replace})
-	if err == nil {
-		overlay = filepath.Join(dir, "overlay.json")
-		err = os.WriteFile(overlay, body, 0o600)
-	}
-	if err != nil {
+	if overlay, err = Overlay(dir, replace); err != nil {
 		clean()
 		return "", nil, err
 	}
 	return overlay, clean, nil
+}
+
+// Overlay writes into a folder which file stands for which, as go build -overlay takes it, and is its file.
+func Overlay(dir string, replace map[string]string) (string, error) {
+	body, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, body, 0o600)
 }
 
 // Plant writes what the mutant makes of files into a folder, and tells by their paths below root where each is.

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -160,7 +161,7 @@ type Answer struct {
 func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer {
 	a := Answer{Phase: v1alpha1.ApprovalPending, Seats: min(max(seats, 1), MaxSeats)}
 	taken, asked := map[int32]bool{}, int32(0)
-	var expired *Answer
+	var expired *Delivery
 	for _, d := range ds {
 		if d.Type == v1alpha1.ApprovalIndeterminate || d.Turn != turn || d.Index != index || d.Digest != digest {
 			continue
@@ -179,15 +180,12 @@ func Answered(ds []Delivery, turn, index int, digest string, seats int32) Answer
 		case v1alpha1.ApprovalDenied:
 			return stopped(d)
 		case v1alpha1.ApprovalExpired:
-			if expired == nil {
-				a := stopped(d)
-				expired = &a
-			}
+			expired = cmp.Or(expired, &d)
 		default: // of a later version: it answers nothing
 		}
 	}
 	if expired != nil {
-		return *expired
+		return stopped(*expired)
 	}
 	if len(taken) > 0 {
 		a.Seats = asked

@@ -3,7 +3,6 @@ package chaos
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -83,12 +82,7 @@ func overlay(o Options, goroot, repo, dir string) (string, error) {
 		}
 		maps.Copy(replace, bug)
 	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	return file, os.WriteFile(file, list, 0o600)
+	return mutants.Overlay(dir, replace)
 }
 
 // A process has no clock but the machine's. So what is to have a wrong one is built for the chaos, with a time.Now whose wall

@@ -130,7 +130,7 @@ func (p *process) send(permit gate.Permit, doubt bool) (segment.CallResult, erro
 	t, key := permit.Tool(), permit.Key()
 	deadline := p.w.now.Add(time.Duration(t.TimeoutSeconds) * time.Second)
 	for tried := 1; ; tried++ {
-		p.pause("sends " + itoa(permit.Turn()) + "." + itoa(permit.Index()) + " to " + t.Name)
+		p.pause("sends " + keyName(segment.CallKey{Turn: permit.Turn(), Index: permit.Index()}) + " to " + t.Name)
 		answer := p.w.execute(p, permit)
 		if answer.fatal {
 			p.dies()

@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,12 +73,12 @@ func read(j *batchv1.Job, pods []corev1.Pod) lifecycle.Sighting {
 		return lifecycle.Sighting{State: lifecycle.Working}
 	case len(ended) > 0:
 		end, pause := endOf(ended[len(ended)-1])
-		for _, p := range pods { // of one that was not seen to end the process may be at work, also before its kubelet says that it began
-			end.Terminated = end.Terminated && terminated(p) != nil
-			end.Pods = append(end.Pods, p.UID)
-		}
-		if !end.Terminated {
-			end.Pods = nil
+		// Of one that was not seen to end the process may be at work, also before its kubelet says that it began.
+		end.Terminated = end.Terminated && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return terminated(p) == nil })
+		for _, p := range pods {
+			if end.Terminated {
+				end.Pods = append(end.Pods, p.UID)
+			}
 		}
 		return lifecycle.Sighting{State: lifecycle.Ended, End: end, Pause: pause}
 	case going:
